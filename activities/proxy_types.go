@@ -55,8 +55,8 @@ type CreateInstanceResult struct {
 // is the poll.
 type WaitRunningInput struct {
 	Ref InstanceRef `json:"ref"`
-	// NeverHealthyAt ends the time in which an unknown state is Provisioning.
-	NeverHealthyAt time.Time `json:"neverHealthyAt,omitzero"`
+	// Poll is the wait until the next attempt.
+	Poll api.Duration `json:"poll"`
 }
 
 // WaitRunningResult is the running instance.
@@ -71,6 +71,8 @@ type ProbeInput struct {
 	IP       string `json:"ip"`
 	Port     int    `json:"port"`
 	AuthRef  string `json:"authRef,omitempty"`
+	// Poll is the wait until the next attempt of a Prove.
+	Poll api.Duration `json:"poll,omitempty"`
 }
 
 // ProbeResult is the outcome of one probe.

@@ -31,9 +31,10 @@ type Proxy struct {
 
 // Metadata identifies an object.
 type Metadata struct {
-	Name      string            `json:"name" yaml:"name"`
-	Namespace string            `json:"namespace,omitempty" yaml:"namespace,omitempty"`
-	Labels    map[string]string `json:"labels,omitempty" yaml:"labels,omitempty"`
+	Name      string `json:"name" yaml:"name"`
+	Namespace string `json:"namespace,omitempty" yaml:"namespace,omitempty"`
+	// Labels are free for users; the discovery API filters by them.
+	Labels map[string]string `json:"labels,omitempty" yaml:"labels,omitempty"`
 	// UID, Generation and CreationTimestamp are set by Tollgate and ignored when
 	// a document is applied. Generation counts changes of the spec.
 	UID               string    `json:"uid,omitempty" yaml:"uid,omitempty"`
@@ -60,8 +61,6 @@ type ProxySpec struct {
 	// NeverHealthyAfter is how long a new instance may take until it is proven;
 	// then it is replaced. 0 means 10 minutes.
 	NeverHealthyAfter Duration `json:"neverHealthyAfter,omitempty" yaml:"neverHealthyAfter,omitempty"`
-	// Labels are free for users; the discovery API filters by them.
-	Labels map[string]string `json:"labels,omitempty" yaml:"labels,omitempty"`
 }
 
 // SecretSource says where a secret value comes from: exactly one field is set.
@@ -175,6 +174,9 @@ type ProxyInput struct {
 	Spec ProxySpec `json:"spec"`
 	// Labels become metadata.labels.
 	Labels map[string]string `json:"labels,omitempty"`
+	// ContinueAfter is the history length after which the workflow continues as
+	// new; 0 leaves it to the server's suggestion.
+	ContinueAfter int `json:"continueAfter,omitempty"`
 	// Carried is the state of the run before, set by continue-as-new only.
 	Carried *CarriedProxy `json:"carried,omitempty"`
 }
@@ -261,6 +263,3 @@ type Observation struct {
 	Message string    `json:"message,omitempty"`
 	At      time.Time `json:"at,omitzero"`
 }
-
-// CarriedProxy is the state of a Proxy workflow at a continue-as-new.
-type CarriedProxy struct{}

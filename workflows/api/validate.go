@@ -82,7 +82,6 @@ func (s ProxySpec) Validate() error {
 			errs = append(errs, a.validate("spec.auth"))
 		}
 	}
-	errs = append(errs, ValidateLabels("spec.labels", s.Labels))
 	return errors.Join(errs...)
 }
 
