@@ -3,6 +3,7 @@ package activities
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"go.temporal.io/sdk/activity"
@@ -103,24 +104,47 @@ func final(kind, message string, details ...any) error {
 	})
 }
 
-// heartbeat reports life every second until the returned function is called, so
-// that the loss of a worker is noticed within the heartbeat timeout and a
-// cancellation reaches the activity.
-func heartbeat(ctx context.Context, details ...any) (stop func()) {
-	done := make(chan struct{})
+// beat reports life every second until stopped, so that the loss of a worker is
+// noticed within the heartbeat timeout and a cancellation reaches the activity.
+type beat struct {
+	ctx     context.Context
+	mu      sync.Mutex
+	details []any
+	done    chan struct{}
+}
+
+// heartbeat starts a beat; its details are what the next attempt finds.
+func heartbeat(ctx context.Context, details ...any) *beat {
+	b := &beat{ctx: ctx, details: details, done: make(chan struct{})}
 	go func() {
 		t := time.NewTicker(time.Second)
 		defer t.Stop()
 		for {
 			select {
-			case <-done:
+			case <-b.done:
 				return
 			case <-ctx.Done():
 				return
 			case <-t.C:
-				activity.RecordHeartbeat(ctx, details...)
+				b.record()
 			}
 		}
 	}()
-	return func() { close(done) }
+	return b
 }
+
+// set replaces the details and reports them at once.
+func (b *beat) set(details ...any) {
+	b.mu.Lock()
+	b.details = details
+	b.mu.Unlock()
+	b.record()
+}
+
+func (b *beat) record() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	activity.RecordHeartbeat(b.ctx, b.details...)
+}
+
+func (b *beat) stop() { close(b.done) }
