@@ -1,0 +1,206 @@
+// Package config reads Tollgate's one configuration file: strictly, with every
+// problem reported at its line, and again whenever the file changes.
+//
+// Secrets are held by reference only: the file names an environment variable or
+// a file, and the value is read when somebody asks for it.
+package config
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/tollgate-dev/tollgate/internal/strictyaml"
+
+	"github.com/tollgate-dev/tollgate/workflows/api"
+)
+
+// Defaults of the settings that a file may leave out.
+const (
+	DefaultShards         = 1
+	DefaultRate           = 20.0
+	DefaultBurst          = 40
+	DefaultDriftInterval  = 2 * time.Minute
+	DefaultProbeInterval  = 30 * time.Second
+	DefaultProbeTimeout   = 5 * time.Second
+	DefaultUnhealthyAfter = 3
+	DefaultHealthyAfter   = 1
+	DefaultBrakeFraction  = 0.2
+	DefaultBrakeMin       = 3
+	DefaultConcurrency    = 64
+	DefaultGCInterval     = 10 * time.Minute
+	DefaultGCMinAge       = 10 * time.Minute
+	DefaultGCConfirmAfter = 30 * time.Second
+	DefaultGCCap          = 10
+	DefaultHealthInterval = time.Minute
+)
+
+// Config is one version of the configuration file with its defaults filled in.
+// It is never modified after Load, so it may be shared between goroutines.
+type Config struct {
+	// Installation is the id that the marks of every instance carry.
+	Installation string
+	// Providers are in the order of the file; names are unique.
+	Providers []Provider
+	// Secrets are what secretRef may name.
+	Secrets map[string]Secret
+	Probe   Probe
+	GC      GC
+	Health  Health
+	// Discovery configures the HTTP API for clients.
+	Discovery Discovery
+	Codec     Codec
+	Log       Log
+
+	// File is the path that was read, and Version a hash of its bytes.
+	File    string
+	Version string
+
+	// secrets is the version of the secrets' contents when the file was read:
+	// whoever reads them later has these or newer ones.
+	secrets string
+}
+
+// Provider is one configured provider.
+type Provider struct {
+	Name string
+	Type string
+	// Shards is the number of shards of the provider's fleet table.
+	Shards int
+	// Budget limits the calls to this account.
+	Budget Budget
+	// DriftInterval is the time between two listings of the provider.
+	DriftInterval time.Duration
+
+	block *strictyaml.Document // nil when the file has none
+}
+
+// Budget is a rate of calls to one account, shared by all workers as far as the
+// server enforces it and by all calls of one worker.
+type Budget struct {
+	RequestsPerSecond float64
+	// Burst is how many calls one worker may make at once.
+	Burst int
+}
+
+// Secret says where a secret value comes from: exactly one field is set.
+type Secret struct {
+	// File is a path; the configuration file's folder is already put in front of
+	// a relative one.
+	File string
+	// Env is the name of an environment variable.
+	Env string
+}
+
+// Probe configures the CONNECT probe.
+type Probe struct {
+	// Target is host:port of what probes connect to through a proxy. Empty means
+	// the worker's own probe target.
+	Target   string
+	Interval time.Duration
+	Timeout  time.Duration
+	// UnhealthyAfter and HealthyAfter are consecutive results.
+	UnhealthyAfter int
+	HealthyAfter   int
+	TLS            ProbeTLS
+	// BrakeFraction (0 to 1] and BrakeMin: when so many fail at once, nobody is
+	// replaced.
+	BrakeFraction float64
+	BrakeMin      int
+	// Concurrency bounds the probes that one worker makes at once.
+	Concurrency int
+}
+
+// ProbeTLS asks for a verified TLS handshake with the target through the proxy.
+type ProbeTLS struct {
+	Enabled bool
+	// ServerName is what the certificate must be for; empty means the target's
+	// host.
+	ServerName string
+	// CAFile holds PEM certificates; empty means the system's.
+	CAFile string
+}
+
+// GC configures the sweeps.
+type GC struct {
+	Interval     time.Duration
+	MinAge       time.Duration
+	ConfirmAfter time.Duration
+	// Cap is the most that one sweep deletes; with more candidates it deletes
+	// nothing.
+	Cap int
+}
+
+// Health configures the checks of the providers.
+type Health struct{ Interval time.Duration }
+
+// Discovery configures the HTTP API for clients.
+type Discovery struct {
+	// Token names the secret that holds the bearer token; empty means that the
+	// API asks for none.
+	Token string
+}
+
+// Codec configures the encryption of payloads.
+type Codec struct {
+	// KeyFile is the keyring; empty means the one in the state directory.
+	KeyFile string
+}
+
+// Log configures the log.
+type Log struct {
+	Level  slog.Level
+	Format string // text or json
+}
+
+// Decode reads the provider's own block strictly into a pointer to a struct with
+// yaml tags; into keeps its values where the block is silent. Errors name file,
+// line and field.
+func (p Provider) Decode(into any) error {
+	if p.block == nil {
+		return nil
+	}
+	return p.block.Decode(into)
+}
+
+// Annotate gives file and line to errors about the block that start with a
+// field's path and a colon.
+func (p Provider) Annotate(err error) error {
+	if p.block == nil || err == nil {
+		return err
+	}
+	return p.block.Annotate(err)
+}
+
+// Provider returns the provider of that name.
+func (c *Config) Provider(name string) (Provider, bool) {
+	for _, p := range c.Providers {
+		if p.Name == name {
+			return p, true
+		}
+	}
+	return Provider{}, false
+}
+
+// Names returns the configured names of the providers, in the order of the
+// file.
+func (c *Config) Names() []string {
+	names := make([]string, len(c.Providers))
+	for i, p := range c.Providers {
+		names[i] = p.Name
+	}
+	return names
+}
+
+// FleetConfig is what the fleet of p is told, given p's hash (see ProviderHash).
+func (c *Config) FleetConfig(p Provider, hash string) api.FleetConfig {
+	return api.FleetConfig{
+		ConfigHash:     hash,
+		Shards:         p.Shards,
+		DriftInterval:  api.Duration(p.DriftInterval),
+		ProbeInterval:  api.Duration(c.Probe.Interval),
+		UnhealthyAfter: c.Probe.UnhealthyAfter,
+		HealthyAfter:   c.Probe.HealthyAfter,
+		BrakeFraction:  c.Probe.BrakeFraction,
+		BrakeMin:       c.Probe.BrakeMin,
+	}
+}
