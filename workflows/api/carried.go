@@ -41,10 +41,15 @@ type CarriedProxy struct {
 	Replacements    int    `json:"replacements,omitempty"`
 	LastReplacement string `json:"lastReplacement,omitempty"`
 
-	// Latched: nothing is tried until something changes.
+	// Conflicts counts creates in a row whose name was taken.
+	Conflicts int `json:"conflicts,omitempty"`
+
+	// Latched: no create is tried until something changes.
 	Latched bool `json:"latched,omitempty"`
-	// RetryAt: nothing is tried before.
+	// RetryAt: after a failure, no create and no delete is tried before.
 	RetryAt time.Time `json:"retryAt,omitzero"`
+	// CreateAt: the pause between instances that fail one after another.
+	CreateAt time.Time `json:"createAt,omitzero"`
 	// DeleteReason is set once the proxy has to go.
 	DeleteReason string `json:"deleteReason,omitempty"`
 

@@ -1,0 +1,175 @@
+// Package proxy is the life of one egress proxy as an entity workflow: it makes
+// an instance, waits for it, proves it with a CONNECT, sleeps until somebody
+// wants or sees something, replaces it, and in the end deletes all it made.
+//
+// The workflow is a loop around one pure function: decide looks at the state and
+// the time and names the next step; a step calls one activity and writes what
+// came of it into the state. Handlers only write wishes into the state. So every
+// crash, race and continue-as-new resumes at the step that is missing.
+package proxy
+
+import (
+	"time"
+
+	"go.temporal.io/sdk/log"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/tollgate-dev/tollgate/workflows"
+	"github.com/tollgate-dev/tollgate/workflows/api"
+)
+
+// ErrInvalidInput is the type of the error that a run with bad input ends in.
+const ErrInvalidInput = "InvalidInput"
+
+type proxy struct {
+	api.CarriedProxy
+	namespace, name, uid string
+
+	// ctx is not cancelled with the workflow: a cancellation is the wish to
+	// delete, and that takes activities.
+	ctx      workflow.Context
+	log      log.Logger
+	canceled bool
+	finished bool
+	// gone makes the reporter send the end of the row.
+	gone, goneReported bool
+	// reporting: a report is on its way; forceReport: send one though nothing changed.
+	reporting, forceReport bool
+	shown                  shown
+}
+
+// Workflow runs one proxy. Its id is proxy/<namespace>/<name>.
+func Workflow(ctx workflow.Context, in api.ProxyInput) (api.ProxyResult, error) {
+	p, err := setup(ctx, in)
+	if err != nil {
+		return api.ProxyResult{}, temporal.NewNonRetryableApplicationError(err.Error(), ErrInvalidInput, nil)
+	}
+	if err := p.handlers(ctx); err != nil {
+		return api.ProxyResult{}, err
+	}
+	workflow.Go(p.ctx, p.reporter)
+	for {
+		p.show()
+		next := p.decide(p.now())
+		if next.kind == stepFinish {
+			break
+		}
+		if next.kind != stepSleep && next.kind != stepWait {
+			p.do(next)
+			continue
+		}
+		if p.shouldContinue(ctx) {
+			return api.ProxyResult{}, p.continueAsNew(ctx)
+		}
+		p.rest(next, func() bool { return p.shouldContinue(ctx) })
+	}
+	p.finish()
+	if p.canceled {
+		return api.ProxyResult{}, temporal.NewCanceledError()
+	}
+	return api.ProxyResult{Reason: p.DeleteReason, Deleted: p.Deleted, Replacements: p.Replacements}, nil
+}
+
+func setup(ctx workflow.Context, in api.ProxyInput) (*proxy, error) {
+	info := workflow.GetInfo(ctx)
+	ns, name, err := workflows.ParseProxyID(info.WorkflowExecution.ID)
+	if err != nil {
+		return nil, err
+	}
+	if err := validateIdentity(ns, name, in); err != nil {
+		return nil, err
+	}
+	p := &proxy{namespace: ns, name: name, uid: info.FirstRunID}
+	p.ctx, _ = workflow.NewDisconnectedContext(ctx)
+	p.log = workflow.GetLogger(ctx)
+	if in.Carried != nil {
+		p.CarriedProxy = *in.Carried
+		return p, nil
+	}
+	p.CarriedProxy = api.CarriedProxy{
+		Spec: in.Spec.WithDefaults(), Labels: normal(in.Labels), Generation: 1,
+		CreatedAt: p.now(), ContinueAfter: in.ContinueAfter,
+	}
+	now := p.now()
+	p.setCondition(now, api.CondProvisioned, api.False, api.ReasonPending, "")
+	p.setCondition(now, api.CondHealthy, api.Unknown, api.ReasonPending, "")
+	return p, nil
+}
+
+// normal makes an empty map nil, as it is after a trip through JSON.
+func normal(labels map[string]string) map[string]string {
+	if len(labels) == 0 {
+		return nil
+	}
+	return labels
+}
+
+// now is the workflow's time in a form that equals itself after a trip through
+// JSON, so that state can be compared across a continue-as-new.
+func (p *proxy) now() time.Time { return workflow.Now(p.ctx).UTC().Round(0) }
+
+// rest waits for a change: until a time, or without a timer for as long as it
+// takes. stop ends it too.
+func (p *proxy) rest(s step, stop func() bool) {
+	changed := func() bool {
+		if stop() {
+			return true
+		}
+		next := p.decide(p.now())
+		return next.kind != s.kind || !next.until.Equal(s.until)
+	}
+	if s.kind == stepSleep {
+		_ = workflow.Await(p.ctx, changed)
+		return
+	}
+	c := p.waitingFor()
+	_, _ = workflow.AwaitWithOptions(p.ctx, workflow.AwaitOptions{
+		Timeout:      s.until.Sub(p.now()),
+		TimerOptions: workflow.TimerOptions{Summary: "next try after " + c},
+	}, changed)
+}
+
+// shouldContinue is asked only between steps, while nothing is under way.
+func (p *proxy) shouldContinue(ctx workflow.Context) bool {
+	info := workflow.GetInfo(ctx)
+	due := info.GetContinueAsNewSuggested() ||
+		p.ContinueAfter > 0 && info.GetCurrentHistoryLength() >= p.ContinueAfter
+	return due && workflow.AllHandlersFinished(ctx) && !p.reportDue() && !p.canceled
+}
+
+func (p *proxy) continueAsNew(ctx workflow.Context) error {
+	p.drainSignals(ctx)
+	carried := p.CarriedProxy
+	return workflow.NewContinueAsNewError(ctx, Workflow, api.ProxyInput{Carried: &carried})
+}
+
+// finish answers everybody who waits and says goodbye to the fleet.
+func (p *proxy) finish() {
+	now := p.now()
+	p.setCondition(now, api.CondProvisioned, api.False, api.ReasonDeleted, "nothing is left at the provider")
+	p.setCondition(now, api.CondHealthy, api.False, api.ReasonDeleted, "")
+	p.gone = true
+	p.flush(0)
+	p.finished = true
+	p.show()
+	// Only a lost context makes Await fail, and this one cannot be cancelled.
+	_ = workflow.Await(p.ctx, func() bool { return workflow.AllHandlersFinished(p.ctx) })
+}
+
+// flush waits until the fleet has the newest row, at most for limit if that is
+// not zero: a fleet that cannot be told must not keep a proxy from going on.
+func (p *proxy) flush(limit time.Duration) {
+	told := func() bool { return !p.reportDue() }
+	if limit == 0 {
+		_ = workflow.Await(p.ctx, told)
+		return
+	}
+	if told() {
+		return
+	}
+	ok, _ := workflow.AwaitWithTimeout(p.ctx, limit, told)
+	if !ok {
+		p.log.Warn("fleet not told in time, going on", "limit", limit.String())
+	}
+}
