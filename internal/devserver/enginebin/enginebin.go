@@ -1,0 +1,267 @@
+// Package enginebin finds the embedded engine's binary and builds it when there
+// is none. The engine is a module of its own and takes minutes to compile, so
+// builds are kept in the user's cache under the hash of what they were built
+// from; every checkout and every test shares them.
+package enginebin
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+)
+
+const (
+	// Name is the file name of the binary.
+	Name = "tollgate-engine"
+	// EnvPath is the environment variable that names a binary to use as it is.
+	EnvPath = "TOLLGATE_ENGINE"
+	// EnvCache is the environment variable that names another cache directory.
+	EnvCache = "TOLLGATE_ENGINE_CACHE"
+
+	mainModule = "module github.com/tollgate-dev/tollgate"
+	engineDir  = "internal/devserver/engine"
+	// keepBuilds is how many builds the cache keeps, the newest ones.
+	keepBuilds = 4
+	// progressEvery is the time between two lines of progress during a build.
+	progressEvery = 20 * time.Second
+)
+
+// ErrNoSource is returned when there is no binary and no source to build one.
+var ErrNoSource = errors.New("no engine binary and no source tree to build it from")
+
+// Find returns the path of a binary, in this order: the one EnvPath names, the
+// one beside the running executable, the one in the cache that was built from
+// the source tree around the working directory. The error is fs.ErrNotExist
+// when a build would make one and ErrNoSource when it could not.
+func Find() (string, error) {
+	if p := os.Getenv(EnvPath); p != "" {
+		if err := executable(p); err != nil {
+			return "", fmt.Errorf("%s=%q: %w", EnvPath, p, err)
+		}
+		return p, nil
+	}
+	if self, err := os.Executable(); err == nil {
+		if p := filepath.Join(filepath.Dir(self), Name); executable(p) == nil {
+			return p, nil
+		}
+	}
+	src, err := source()
+	if err != nil {
+		return "", err
+	}
+	p, err := cached(src)
+	if err != nil {
+		return "", err
+	}
+	if err := executable(p); err != nil {
+		return "", fmt.Errorf("engine is not built: %w", fs.ErrNotExist)
+	}
+	return p, nil
+}
+
+// Ensure is Find, but builds the binary if there is none. Lines of progress go
+// to progress. Concurrent calls, in other processes too, build once; ctx ends a
+// build or the wait for one.
+func Ensure(ctx context.Context, progress io.Writer) (string, error) {
+	p, err := Find()
+	if !errors.Is(err, fs.ErrNotExist) || os.Getenv(EnvPath) != "" {
+		return p, err
+	}
+	return Build(ctx, progress)
+}
+
+// Build returns the binary of the source tree, out of the cache if it is there.
+// Unlike Ensure it looks nowhere else.
+func Build(ctx context.Context, progress io.Writer) (string, error) {
+	src, err := source()
+	if err != nil {
+		return "", err
+	}
+	target, err := cached(src)
+	if err != nil {
+		return "", err
+	}
+	if executable(target) == nil {
+		return target, nil
+	}
+	dir := filepath.Dir(target)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", fmt.Errorf("engine cache: %w", err)
+	}
+	unlock, err := lock(ctx, filepath.Join(filepath.Dir(dir), "build.lock"), progress)
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	if executable(target) == nil { // another process has built it meanwhile
+		return target, nil
+	}
+	if err := compile(ctx, src, target, progress); err != nil {
+		return "", err
+	}
+	prune(filepath.Dir(dir), dir)
+	return target, nil
+}
+
+func compile(ctx context.Context, src, target string, progress io.Writer) error {
+	fmt.Fprintln(progress, "building the embedded engine once, takes about 7 minutes on two cores")
+	draft := target + ".new"
+	cmd := exec.CommandContext(ctx, "go", "build", "-ldflags=-s -w", "-o", draft, ".")
+	cmd.Dir = src
+	// The engine stands outside any workspace of the main module.
+	cmd.Env = append(os.Environ(), "GOWORK=off")
+	// An interrupted go build ends its compilers too; a killed one leaves them.
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.WaitDelay = 10 * time.Second
+	var out strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, &out
+	started := time.Now()
+	finished := make(chan struct{})
+	reported := make(chan struct{})
+	go func() {
+		defer close(reported)
+		tick := time.NewTicker(progressEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-finished:
+				return
+			case <-tick.C:
+				fmt.Fprintf(progress, "  still building the engine, %v so far\n", time.Since(started).Round(time.Second))
+			}
+		}
+	}()
+	err := cmd.Run()
+	close(finished)
+	<-reported
+	if err != nil {
+		return fmt.Errorf("build the engine in %s: %w\n%s", src, errors.Join(err, ctx.Err()), out.String())
+	}
+	fmt.Fprintf(progress, "engine built in %v\n", time.Since(started).Round(time.Second))
+	if err := os.Rename(draft, target); err != nil {
+		return fmt.Errorf("engine cache: %w", err)
+	}
+	return nil
+}
+
+// source is the engine's directory in the source tree that the working
+// directory or the running executable is in.
+func source() (string, error) {
+	var starts []string
+	if wd, err := os.Getwd(); err == nil {
+		starts = append(starts, wd)
+	}
+	if self, err := os.Executable(); err == nil {
+		starts = append(starts, filepath.Dir(self))
+	}
+	for _, dir := range starts {
+		for {
+			if b, err := os.ReadFile(filepath.Join(dir, "go.mod")); err == nil && hasLine(string(b), mainModule) {
+				return filepath.Join(dir, engineDir), nil
+			}
+			parent := filepath.Dir(dir)
+			if parent == dir {
+				break
+			}
+			dir = parent
+		}
+	}
+	return "", fmt.Errorf("%w: set %s to a %s binary, put one beside this executable, or run inside the source tree", ErrNoSource, EnvPath, Name)
+}
+
+func hasLine(text, line string) bool {
+	for l := range strings.Lines(text) {
+		if strings.TrimSpace(l) == line {
+			return true
+		}
+	}
+	return false
+}
+
+// cached is where the binary built from src is kept.
+func cached(src string) (string, error) {
+	root := os.Getenv(EnvCache)
+	if root == "" {
+		user, err := os.UserCacheDir()
+		if err != nil {
+			return "", fmt.Errorf("engine cache: %w; set %s", err, EnvCache)
+		}
+		root = filepath.Join(user, "tollgate", "engine")
+	}
+	sum, err := hashSource(src)
+	if err != nil {
+		return "", fmt.Errorf("hash the engine's source: %w", err)
+	}
+	return filepath.Join(root, sum, Name), nil
+}
+
+// hashSource covers everything a build reads: sources without tests, the
+// modules' versions and checksums, the toolchain and the platform.
+func hashSource(src string) (string, error) {
+	entries, err := os.ReadDir(src)
+	if err != nil {
+		return "", err
+	}
+	h := sha256.New()
+	fmt.Fprintln(h, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	for _, e := range entries { // sorted by name
+		name := e.Name()
+		isSource := strings.HasSuffix(name, ".go") && !strings.HasSuffix(name, "_test.go")
+		if !isSource && name != "go.mod" && name != "go.sum" {
+			continue
+		}
+		b, err := os.ReadFile(filepath.Join(src, name))
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintln(h, name, len(b))
+		h.Write(b)
+	}
+	return hex.EncodeToString(h.Sum(nil))[:24], nil
+}
+
+// prune removes the oldest builds. A running engine keeps its deleted file.
+func prune(root, current string) {
+	dirs, err := filepath.Glob(filepath.Join(root, "*", Name))
+	if err != nil {
+		return
+	}
+	type build struct {
+		dir string
+		at  time.Time
+	}
+	var builds []build
+	for _, p := range dirs {
+		if info, err := os.Stat(p); err == nil && filepath.Dir(p) != current {
+			builds = append(builds, build{filepath.Dir(p), info.ModTime()})
+		}
+	}
+	slices.SortFunc(builds, func(a, b build) int { return b.at.Compare(a.at) })
+	for i, b := range builds {
+		if i >= keepBuilds-1 {
+			_ = os.RemoveAll(b.dir) // only space is lost
+		}
+	}
+}
+
+func executable(path string) error {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return err
+	case !info.Mode().IsRegular() || info.Mode()&0o111 == 0:
+		return errors.New("not an executable file")
+	}
+	return nil
+}

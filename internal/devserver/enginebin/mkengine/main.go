@@ -1,0 +1,49 @@
+// Command mkengine builds the embedded engine into the cache if it is not there
+// and links it to the path given: what "make engine" runs.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+
+	"github.com/tollgate-dev/tollgate/internal/devserver/enginebin"
+)
+
+func main() {
+	link := flag.String("o", "", "`path` of a symbolic link to the binary")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, *link); err != nil {
+		fmt.Fprintln(os.Stderr, "mkengine:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, link string) error {
+	path, err := enginebin.Build(ctx, os.Stderr)
+	if err != nil {
+		return err
+	}
+	if link == "" {
+		fmt.Println(path)
+		return nil
+	}
+	if err := os.MkdirAll(filepath.Dir(link), 0o755); err != nil {
+		return err
+	}
+	if old, err := os.Readlink(link); err == nil && old == path {
+		return nil
+	}
+	if err := os.Remove(link); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return os.Symlink(path, link)
+}
