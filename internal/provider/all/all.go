@@ -1,0 +1,16 @@
+// Package all is the list of provider types. It is the one place, besides a
+// type's own package and page, that adding a type touches.
+package all
+
+import (
+	"github.com/tollgate-dev/tollgate/internal/provider"
+	"github.com/tollgate-dev/tollgate/internal/provider/local"
+)
+
+// Types lists every provider type that this build knows, in the order of the
+// documentation. provider.NewRegistry refuses a list that names a type twice.
+func Types() []provider.Type {
+	return []provider.Type{
+		local.Type(),
+	}
+}
