@@ -28,10 +28,10 @@ const (
 	DefaultBrakeMin       = 3
 	DefaultConcurrency    = 64
 	DefaultGCInterval     = 10 * time.Minute
-	DefaultGCMinAge       = 10 * time.Minute
-	DefaultGCConfirmAfter = 30 * time.Second
-	DefaultGCCap          = 10
-	DefaultHealthInterval = time.Minute
+	DefaultGCMinAge       = api.DefaultOrphanMinAge
+	DefaultGCConfirmAfter = api.DefaultOrphanConfirmAfter
+	DefaultGCCap          = api.DefaultOrphanCap
+	DefaultHealthInterval = api.DefaultHealthInterval
 )
 
 // Config is one version of the configuration file with its defaults filled in.
@@ -94,7 +94,7 @@ type Secret struct {
 // Probe configures the CONNECT probe.
 type Probe struct {
 	// Target is host:port of what probes connect to through a proxy. Empty means
-	// the worker's own probe target.
+	// the worker's own HTTP server, which only proxies on this machine can reach.
 	Target   string
 	Interval time.Duration
 	Timeout  time.Duration
@@ -144,6 +144,12 @@ type Discovery struct {
 type Codec struct {
 	// KeyFile is the keyring; empty means the one in the state directory.
 	KeyFile string
+	// Token names the secret with which people and the web UI reach the codec
+	// endpoint; empty means that there is no endpoint.
+	Token string
+	// UIURL is the address of Temporal's web UI, which may call the endpoint from
+	// a browser.
+	UIURL string
 }
 
 // Log configures the log.
@@ -189,6 +195,11 @@ func (c *Config) Names() []string {
 		names[i] = p.Name
 	}
 	return names
+}
+
+// HealthConfig is what the health of a provider is told, given its hash.
+func (c *Config) HealthConfig(hash string) api.HealthConfig {
+	return api.HealthConfig{Interval: api.Duration(c.Health.Interval), ConfigHash: hash}
 }
 
 // FleetConfig is what the fleet of p is told, given p's hash (see ProviderHash).

@@ -43,6 +43,8 @@ type raw struct {
 	} `yaml:"discovery"`
 	Codec struct {
 		KeyFile string `yaml:"keyFile"`
+		Token   string `yaml:"token"`
+		UIURL   string `yaml:"uiURL"`
 	} `yaml:"codec"`
 	Log struct {
 		Level  string `yaml:"level"`

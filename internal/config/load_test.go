@@ -14,7 +14,9 @@ import (
 	"github.com/tollgate-dev/tollgate/internal/provider"
 )
 
-var testOptions = Options{Types: []provider.Type{{Name: "local"}, {Name: "hetzner"}}}
+var testOptions = Options{Types: []provider.Type{
+	{Name: "local", Profile: provider.Profile{Isolated: true}}, {Name: "hetzner"},
+}}
 
 func TestParseFillsDefaults(t *testing.T) {
 	t.Parallel()
@@ -72,7 +74,7 @@ func TestParseReadsEverything(t *testing.T) {
 		GC:        GC{Interval: time.Minute, MinAge: 5 * time.Minute, ConfirmAfter: 10 * time.Second, Cap: 3},
 		Health:    Health{Interval: 2 * time.Minute},
 		Discovery: Discovery{Token: "discovery"},
-		Codec:     Codec{KeyFile: "/etc/tollgate/keys.json"},
+		Codec:     Codec{KeyFile: "/etc/tollgate/keys.json", Token: "discovery", UIURL: "https://temporal.example.com"},
 		Log:       Log{Level: slog.LevelDebug, Format: "json"},
 		File:      "testdata/full.yaml",
 	}
@@ -122,7 +124,7 @@ var problems = map[string]struct{ yaml, want string }{
 		"c.yaml:3: providers[0].name: is required: what spec.provider of a proxy refers to"},
 	"provider name not DNS-1123": {"installation: a\nproviders:\n  - type: local\n    name: My_Cloud\n",
 		`c.yaml:4: providers[0].name: "My_Cloud" is not a name: use 1 to 63 lower-case letters, digits and '-', starting and ending with a letter or digit`},
-	"provider name twice": {base + "  - name: one\n    type: hetzner\n",
+	"provider name twice": {base + "  - name: one\n    type: local\n",
 		`c.yaml:5: providers[1].name: "one" is given twice, first in line 3: names must be unique`},
 	"provider without type":   {"installation: a\nproviders:\n  - name: one\n", "c.yaml:3: providers[0].type: is required: use one of local, hetzner"},
 	"provider type unknown":   {"installation: a\nproviders:\n  - name: one\n    type: aws\n", `c.yaml:4: providers[0].type: "aws" is unknown: use one of local, hetzner`},
@@ -152,15 +154,22 @@ var problems = map[string]struct{ yaml, want string }{
 		"c.yaml:5: probe.tls: serverName and caFile have no effect while enabled is false: set enabled: true, or leave tls out"},
 	"brake fraction": {base + "probe: {brake: {fraction: 20}}\n", "c.yaml:5: probe.brake.fraction: 20 is out of range: use 0.01 to 1, or leave it out for 0.2"},
 	"brake type":     {base + "probe: {brake: {fraction: 20%}}\n", `c.yaml:5: probe.brake.fraction: "20%" is a string: want a number`},
-	"gc cap":         {base + "gc: {cap: -1}\n", "c.yaml:5: gc.cap: -1 is out of range: use 1 to 10000, or leave it out for 10"},
+	"gc cap":         {base + "gc: {cap: -1}\n", "c.yaml:5: gc.cap: -1 is out of range: use 1 to 500, or leave it out for 10"},
 	"health":         {base + "health: {interval: 10ms}\n", "c.yaml:5: health.interval: 10ms is out of range: use 5s to 24h, or leave it out for 1m"},
-	"log level":      {base + "log: {level: verbose}\n", `c.yaml:5: log.level: "verbose" is unknown: use debug, info, warn or error`},
-	"log format":     {base + "log: {format: xml}\n", `c.yaml:5: log.format: "xml" is unknown: use text or json`},
+	"target for a provider elsewhere": {"installation: a\nproviders:\n  - name: fsn\n    type: hetzner\nprobe: {interval: 5s}\n",
+		`c.yaml:5: probe.target: is required: provider "fsn" is not on this machine and cannot reach the worker's own HTTP server; use host:port, such as example.com:443`},
+	"codec ui without token": {base + "codec: {uiURL: 'http://127.0.0.1:8233'}\n",
+		"c.yaml:5: codec.uiURL: has no effect without codec.token, the secret with which people reach the codec endpoint"},
+	"codec token without ui": {base + "codec: {token: t, uiURL: somewhere}\nsecrets: {t: {env: T}}\n",
+		`c.yaml:5: codec.uiURL: "somewhere" is no address of a web UI: use an http or https URL, such as http://127.0.0.1:8233`},
+	"codec token unknown": {base + "codec: {token: t, uiURL: 'http://127.0.0.1:8233'}\n", `c.yaml:5: codec.token: "t" is no secret: secrets defines none`},
+	"log level":           {base + "log: {level: verbose}\n", `c.yaml:5: log.level: "verbose" is not a level: use trace, debug, info, warn or error`},
+	"log format":          {base + "log: {format: xml}\n", `c.yaml:5: log.format: "xml" is unknown: use text or json`},
 	"several at once, in the order of the lines": {
 		"installation: a\nproviders:\n  - name: one\n    type: aws\n    shards: x\nlog: {level: loud}\nsurprise: 1\n",
 		`c.yaml:4: providers[0].type: "aws" is unknown: use one of local, hetzner` + "\n" +
 			`c.yaml:5: providers[0].shards: "x" is a string: want a whole number` + "\n" +
-			`c.yaml:6: log.level: "loud" is unknown: use debug, info, warn or error` + "\n" +
+			`c.yaml:6: log.level: "loud" is not a level: use trace, debug, info, warn or error` + "\n" +
 			"c.yaml:7: surprise: unknown field: allowed are codec, discovery, gc, health, installation, log, probe, providers, secrets",
 	},
 }

@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
+	"net/url"
 	"regexp"
 	"slices"
 	"strconv"
@@ -16,6 +16,8 @@ import (
 
 	"github.com/tollgate-dev/tollgate/internal/provider"
 	"github.com/tollgate-dev/tollgate/internal/strictyaml"
+	"github.com/tollgate-dev/tollgate/internal/telemetry"
+	"github.com/tollgate-dev/tollgate/workflows/api"
 )
 
 // validator turns a decoded file into a Config and collects all problems.
@@ -84,15 +86,16 @@ func (v *validator) config(r *raw) *Config {
 		Interval:     v.duration("gc.interval", r.GC.Interval, DefaultGCInterval, 5*time.Second, 24*time.Hour),
 		MinAge:       v.duration("gc.minAge", r.GC.MinAge, DefaultGCMinAge, time.Second, 30*24*time.Hour),
 		ConfirmAfter: v.duration("gc.confirmAfter", r.GC.ConfirmAfter, DefaultGCConfirmAfter, time.Second, time.Hour),
-		Cap:          between(v, "gc.cap", r.GC.Cap, DefaultGCCap, 1, 10000),
+		Cap:          between(v, "gc.cap", r.GC.Cap, DefaultGCCap, 1, api.MaxOrphanCap),
 	}
 	c.Health.Interval = v.duration("health.interval", r.Health.Interval, DefaultHealthInterval, 5*time.Second, 24*time.Hour)
 	c.Discovery.Token = r.Discovery.Token
 	if c.Discovery.Token != "" {
 		v.secretRef("discovery.token", c.Discovery.Token)
 	}
-	c.Codec.KeyFile = relativeTo(v.doc.File(), r.Codec.KeyFile)
+	v.codec(c, r)
 	v.log(c, r)
+	v.target(c)
 	return c
 }
 
@@ -229,21 +232,44 @@ func (v *validator) probe(r rawProbe) Probe {
 	return p
 }
 
-func (v *validator) log(c *Config, r *raw) {
-	switch r.Log.Level {
-	case "", "info":
-	case "debug":
-		c.Log.Level = slog.LevelDebug
-	case "warn":
-		c.Log.Level = slog.LevelWarn
-	case "error":
-		c.Log.Level = slog.LevelError
-	default:
-		v.bad("log.level", "%q is unknown: use debug, info, warn or error", r.Log.Level)
+func (v *validator) codec(c *Config, r *raw) {
+	c.Codec = Codec{KeyFile: relativeTo(v.doc.File(), r.Codec.KeyFile), Token: r.Codec.Token, UIURL: r.Codec.UIURL}
+	if c.Codec.Token == "" && c.Codec.UIURL != "" {
+		v.bad("codec.uiURL", "has no effect without codec.token, the secret with which people reach the codec endpoint")
 	}
-	c.Log.Format = cmp.Or(r.Log.Format, "text")
-	if c.Log.Format != "text" && c.Log.Format != "json" {
-		v.bad("log.format", "%q is unknown: use text or json", r.Log.Format)
+	if c.Codec.Token == "" {
+		return
+	}
+	v.secretRef("codec.token", c.Codec.Token)
+	if u, err := url.Parse(c.Codec.UIURL); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		v.bad("codec.uiURL", "%q is no address of a web UI: use an http or https URL, such as http://127.0.0.1:8233", c.Codec.UIURL)
+	}
+}
+
+func (v *validator) log(c *Config, r *raw) {
+	level, err := telemetry.ParseLevel(r.Log.Level)
+	if err != nil {
+		v.bad("log.level", "%s", strings.TrimPrefix(err.Error(), "log.level: "))
+	}
+	c.Log.Level = level
+	c.Log.Format = cmp.Or(r.Log.Format, telemetry.FormatText)
+	if c.Log.Format != telemetry.FormatText && c.Log.Format != telemetry.FormatJSON {
+		v.bad("log.format", "%q is unknown: use %s or %s", r.Log.Format, telemetry.FormatText, telemetry.FormatJSON)
+	}
+}
+
+// target wants one that the instances of every provider can reach.
+func (v *validator) target(c *Config) {
+	if c.Probe.Target != "" {
+		return
+	}
+	for _, p := range c.Providers {
+		for _, t := range v.opts.Types {
+			if t.Name == p.Type && !t.Profile.Isolated {
+				v.bad("probe.target", "is required: provider %q is not on this machine and cannot reach the worker's own HTTP server; use host:port, such as example.com:443", p.Name)
+				return
+			}
+		}
 	}
 }
 
