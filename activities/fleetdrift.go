@@ -1,0 +1,53 @@
+package activities
+
+import (
+	"context"
+	"time"
+
+	"github.com/tollgate-dev/tollgate/internal/drift"
+	"github.com/tollgate-dev/tollgate/internal/metrics"
+	"github.com/tollgate-dev/tollgate/internal/provider"
+	"github.com/tollgate-dev/tollgate/workflows/api"
+)
+
+// Drift compares fleet tables with listings; it belongs on the task queue of
+// each provider. The fields are set once, before the worker starts.
+type Drift struct {
+	// Installation is the id that marks carry.
+	Installation string
+	Lookup       Lookup
+	Temporal     Temporal
+	// Metrics may be nil.
+	Metrics *metrics.Metrics
+}
+
+// CompareFleet makes one listing of the provider, then reads the tables of all
+// shards, and returns the differences. It fails, and concludes nothing, unless
+// it could read all of it.
+func (a *Drift) CompareFleet(ctx context.Context, in CompareFleetInput) (CompareFleetResult, error) {
+	defer heartbeat(ctx).stop()
+	p, _, err := resolve(a.Lookup, in.Provider)
+	if err != nil {
+		return CompareFleetResult{}, err
+	}
+	out := CompareFleetResult{ListedAt: time.Now().UTC()}
+	listing, err := p.List(ctx, provider.Selector{Installation: a.Installation})
+	if err != nil {
+		a.Metrics.ListingFailed(in.Provider, provider.ClassOf(err))
+		return out, toTemporal(ctx, err)
+	}
+	a.Metrics.Listed(in.Provider, out.ListedAt, len(listing))
+	var rows []api.FleetRow
+	for shard := range max(in.Shards, 1) {
+		t, err := table(ctx, a.Temporal, in.Provider, shard)
+		if err != nil {
+			return out, toTemporal(ctx, err)
+		}
+		rows = append(rows, t.Rows...)
+	}
+	items := drift.Compare(drift.Input{Installation: a.Installation, ListedAt: out.ListedAt, Listing: listing, Rows: rows})
+	out.Instances, out.Rows, out.Found = len(listing), len(rows), drift.Count(items)
+	out.Items, out.Next = drift.Page(items, in.After, MaxObservations)
+	a.Metrics.Observed(in.Provider, drift.Count(out.Items))
+	return out, nil
+}
