@@ -242,7 +242,7 @@ func healthy(ctx context.Context, c client.Client) error {
 	if _, err := c.CheckHealth(ctx, &client.CheckHealthRequest{}); err != nil {
 		return err
 	}
-	_, err := c.DescribeWorkflowExecution(ctx, "devserver-health-check", "")
+	_, err := c.DescribeWorkflow(ctx, "devserver-health-check", "")
 	var notFound *serviceerror.NotFound
 	if errors.As(err, &notFound) {
 		return nil

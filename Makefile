@@ -1,0 +1,109 @@
+# Tollgate. "make help" lists the targets.
+
+GO ?= go
+BIN := bin
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+ENGINE_DIR := internal/devserver/engine
+
+# Arguments of "make run", for example ARGS="--ui-port 9233".
+ARGS ?=
+# What "make test" and "make bench" run.
+TEST ?= ./...
+BENCH ?= .
+BENCHTIME ?= 1x
+
+
+.DEFAULT_GOAL := build
+
+.PHONY: help
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+## Build and run
+
+.PHONY: build
+build: engine ## build all programs into bin/
+	$(GO) build -o $(BIN)/tollgate ./starter
+	$(GO) build -o $(BIN)/tollgate-worker ./worker
+	$(GO) build -o $(BIN)/tollgate-proxy ./internal/provider/local/tollgate-proxy
+	$(GO) build -o $(BIN)/tollgate-dev ./internal/devserver/tollgate-dev
+
+.PHONY: engine
+engine: ## build the embedded Temporal engine, once per version (minutes)
+	@$(GO) run ./internal/devserver/enginebin/mkengine -o $(BIN)/tollgate-engine
+
+.PHONY: run
+run: build ## run everything on this machine in the foreground; ARGS="--flag ..."
+	@exec $(BIN)/tollgate-dev $(ARGS)
+
+## Test
+
+.PHONY: test
+test: engine ## unit, contract, workflow and replay tests with the race detector; TEST=./path/...
+	$(GO) test -race -timeout 20m $(TEST)
+
+.PHONY: test-e2e
+test-e2e: build ## end-to-end tests on the real engine with real processes
+	$(GO) test -race -timeout 40m -count=1 -tags e2e ./tests/e2e/...
+
+.PHONY: test-engine
+test-engine: ## tests of the engine's own module
+	cd $(ENGINE_DIR) && $(GO) test ./...
+
+.PHONY: bench
+bench: build ## benchmarks: engine floors and ours beside them; BENCH=regexp BENCHTIME=1x
+	$(GO) test -run '^$$' -bench '$(BENCH)' -benchtime $(BENCHTIME) -timeout 60m -tags bench ./tests/bench/...
+
+.PHONY: histories
+histories: build ## record workflow histories for the replay tests; old ones stay
+	$(GO) test -timeout 20m -count=1 -tags e2e -run '^TestRecordHistories$$' ./tests/e2e/... -record
+
+## Check
+
+.PHONY: check
+check: lint tidy-check docs-check ## all checks that are no tests
+
+.PHONY: lint
+lint: fmt-check vet staticcheck ## format, vet and staticcheck
+
+.PHONY: fmt
+fmt: ## format all Go files
+	gofmt -w $$(git ls-files --cached --others --exclude-standard '*.go')
+
+.PHONY: fmt-check
+fmt-check: ## fail if a file is not formatted
+	@bad=$$(gofmt -l $$(git ls-files --cached --others --exclude-standard '*.go')) || exit 1; \
+	if [ -n "$$bad" ]; then echo "not formatted (make fmt):"; echo "$$bad"; exit 1; fi
+
+.PHONY: vet
+vet: ## go vet, both modules
+	$(GO) vet ./...
+	$(GO) vet -tags e2e,bench ./...
+	cd $(ENGINE_DIR) && $(GO) vet ./...
+
+.PHONY: staticcheck
+staticcheck: ## staticcheck at its pinned version, both modules
+	$(GO) run $(STATICCHECK) -tags e2e,bench ./...
+	cd $(ENGINE_DIR) && $(GO) run $(STATICCHECK) ./...
+
+.PHONY: tidy-check
+tidy-check: ## fail if a go.mod or go.sum is not tidy
+	$(GO) mod tidy -diff
+	cd $(ENGINE_DIR) && $(GO) mod tidy -diff
+
+.PHONY: docs
+docs: ## regenerate the generated pages of docs/
+	$(GO) generate ./...
+
+.PHONY: docs-check
+docs-check: ## fail if a generated page is stale
+	@old=$$(mktemp -d) && trap 'rm -rf "$$old"' EXIT && cp -R docs "$$old/docs" && \
+	$(MAKE) --no-print-directory docs && \
+	if ! diff -r "$$old/docs" docs; then echo "generated pages were stale and are now renewed: commit them"; exit 1; fi
+
+## Clean
+
+.PHONY: clean
+clean: ## remove what was built; keeps the engine's cache and .tollgate
+	rm -rf $(BIN) dist
+	find . -name '*.test' -type f -not -path './.git/*' -exec rm -f {} +
