@@ -13,18 +13,18 @@ import (
 )
 
 const (
-	// checkEvery is how long a change of the file may go unseen while all keys
-	// asked for are known. An unknown key id looks at once.
-	checkEvery  = time.Second
-	maxFileSize = 1 << 20
+	// defaultCheckEvery is how long a change of the file may go unseen while all
+	// keys asked for are known. An unknown key id looks at once.
+	defaultCheckEvery = time.Second
+	maxFileSize       = 1 << 20
 )
 
 // KeyFile is an open key file. It follows changes of the file, and keeps the
 // last good content when a change is unreadable. It is safe for concurrent use.
 type KeyFile struct {
-	path   string
-	logger *slog.Logger
-	now    func() time.Time
+	path       string
+	logger     *slog.Logger
+	checkEvery time.Duration
 
 	state   atomic.Pointer[keyState]
 	checked atomic.Int64 // unix nanoseconds of the last look at the file
@@ -44,7 +44,7 @@ type keyState struct {
 // It refuses a file that others than its owner can read. A file of root may be
 // readable by its group, as mounted secrets are.
 func Open(path string, logger *slog.Logger) (*KeyFile, error) {
-	f := &KeyFile{path: path, logger: logger, now: time.Now}
+	f := &KeyFile{path: path, logger: logger, checkEvery: defaultCheckEvery}
 	if f.logger == nil {
 		f.logger = slog.New(slog.DiscardHandler)
 	}
@@ -53,7 +53,7 @@ func Open(path string, logger *slog.Logger) (*KeyFile, error) {
 		return nil, err
 	}
 	f.state.Store(&keyState{ring, seen})
-	f.checked.Store(f.now().UnixNano())
+	f.checked.Store(time.Now().UnixNano())
 	return f, nil
 }
 
@@ -102,7 +102,7 @@ func (f *KeyFile) lookup(id string) (key, error) {
 
 // ring returns the content, after a look at the file when one is due.
 func (f *KeyFile) ring() *keyring {
-	if f.now().UnixNano()-f.checked.Load() < int64(checkEvery) {
+	if time.Now().UnixNano()-f.checked.Load() < int64(f.checkEvery) {
 		return f.state.Load().ring
 	}
 	return f.reload()
@@ -112,7 +112,7 @@ func (f *KeyFile) ring() *keyring {
 func (f *KeyFile) reload() *keyring {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.checked.Store(f.now().UnixNano())
+	f.checked.Store(time.Now().UnixNano())
 	old := f.state.Load()
 	seen, err := os.Stat(f.path)
 	if err == nil && sameContent(old.seen, seen) {
