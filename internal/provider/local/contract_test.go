@@ -69,7 +69,9 @@ func (m *machine) Things(tb testing.TB) []providertest.Thing {
 			tb.Errorf("process %d belongs to no instance", pid)
 		}
 	}
-	slices.SortFunc(out, func(a, b providertest.Thing) int { return slices.Compare([]string{a.Kind, a.ID}, []string{b.Kind, b.ID}) })
+	slices.SortFunc(out, func(a, b providertest.Thing) int {
+		return slices.Compare([]string{a.Kind, a.ID}, []string{b.Kind, b.ID})
+	})
 	return out
 }
 

@@ -69,7 +69,7 @@ func (p *Provider) create(ctx context.Context, req provider.CreateRequest) (prov
 			return "", err
 		}
 		return i.id(), p.createNew(ctx, i, req, binary)
-	case existing.RawState == rawNotStarted:
+	case existing.State == provider.StateProvisioning && m.Process == nil:
 		return i.id(), p.startAgain(ctx, i, m, binary)
 	}
 	return i.id(), nil
@@ -123,9 +123,17 @@ func (p *Provider) createNew(ctx context.Context, i instance, req provider.Creat
 		return errors.Join(err, os.RemoveAll(i.dir))
 	}
 	defer pl.close()
+	p.step("committed")
 	// From here on the instance exists, and a repeat finds it. The rest takes
 	// milliseconds and is not cut short.
-	if err := p.start(ctx, i, m, pl, binary); err != nil {
+	lock, err := openProcessLock(i.lockPath())
+	if err == nil && lock == nil {
+		err = fmt.Errorf("%s is locked by another program", i.lockPath())
+	}
+	if err == nil {
+		err = p.start(ctx, i, m, pl, lock, binary)
+	}
+	if err != nil {
 		return errors.Join(err, p.remove(context.WithoutCancel(ctx), i))
 	}
 	return nil
@@ -185,15 +193,48 @@ func (p *Provider) writeInstance(i instance, m meta, req provider.CreateRequest)
 	return i.writeMeta(m)
 }
 
-// startAgain starts the process of an instance that was written down by a
-// create that ended before it did so itself. Callers hold the name's lock.
+// startAgain completes a create that ended before it had written the process
+// down: it looks for the process, and starts it if there is none. Callers hold
+// the name's lock.
 func (p *Provider) startAgain(ctx context.Context, i instance, m meta, binary string) error {
-	pl, err := p.findAgain(ctx, i, &m)
-	if err != nil {
+	lock, err := p.lockOrHolder(ctx, i, &m)
+	if lock == nil || err != nil {
 		return err
 	}
+	if i.ready() != nil {
+		return lock.Close() // it has run and ended since it was looked at
+	}
+	pl, err := p.findAgain(ctx, i, &m)
+	if err != nil {
+		return errors.Join(err, lock.Close())
+	}
 	defer pl.close()
-	return p.start(ctx, i, m, pl, binary)
+	return p.start(ctx, i, m, pl, lock, binary)
+}
+
+// lockOrHolder returns the process lock, or nil when the process is there, which
+// it then writes down. The lock without a process is possible for a moment: any
+// process that is being forked has a copy of every descriptor until it is
+// another program.
+func (p *Provider) lockOrHolder(ctx context.Context, i instance, m *meta) (*os.File, error) {
+	var wait backoff
+	for {
+		lock, err := openProcessLock(i.lockPath())
+		if lock != nil || err != nil {
+			return lock, err
+		}
+		if proc := i.holder(); proc != nil {
+			self, err := handoff.Identify(proc.Pid)
+			_ = proc.Release()
+			if err == nil {
+				m.Process = &self
+				return nil, i.writeMeta(*m)
+			}
+		}
+		if err := wait.sleep(ctx); err != nil {
+			return nil, err
+		}
+	}
 }
 
 // findAgain takes the address that was written down, or else another one, which
@@ -225,19 +266,11 @@ func (p *Provider) findAgain(ctx context.Context, i instance, m *meta) (_ *place
 	return pl, nil
 }
 
-// start forks the process with the lock held and writes its identity down.
-// Callers hold the name's lock.
-func (p *Provider) start(ctx context.Context, i instance, m meta, pl *place, binary string) (err error) {
+// start forks the process with the lock, which it closes, and writes its
+// identity down. Callers hold the name's lock.
+func (p *Provider) start(ctx context.Context, i instance, m meta, pl *place, lock *os.File, binary string) (err error) {
 	_, end := startSpan(ctx, "local.spawn")
 	defer func() { end(err) }()
-	p.step("committed")
-	lock, err := openProcessLock(i.lockPath())
-	if err != nil {
-		return err
-	}
-	if lock == nil {
-		return nil // it was started after all
-	}
 	p.step("process lock taken")
 	cmd, err := startProcess(binary, i, lock, pl.listener, pl.reservation)
 	p.step("process started")

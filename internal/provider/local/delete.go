@@ -109,35 +109,46 @@ func (p *Provider) stop(ctx context.Context, i instance) (_ *os.File, err error)
 		drain = c.Drain
 	}
 	killAt := time.Now().Add(drain + killGrace)
-	var proc *os.Process
-	defer func() {
-		if proc != nil {
-			_ = proc.Release()
-		}
-	}()
+	asked := map[int]bool{}
 	var wait backoff
 	for {
-		if proc == nil {
-			// Not found yet is possible: a process takes a moment to be recognised.
-			if proc = i.holder(); proc != nil {
-				_ = proc.Signal(syscall.SIGTERM)
-				_ = proc.Signal(syscall.SIGCONT)
-				p.step("process asked to end")
-			}
-		} else if time.Now().After(killAt) {
-			_ = proc.Kill()
+		// Nobody found is possible: a process takes a moment to be recognised.
+		before := len(asked)
+		pid := i.signalHolder(asked, time.Now().After(killAt))
+		if len(asked) > before {
+			p.step("process asked to end")
 		}
 		lock, err := openProcessLock(i.lockPath())
 		if lock != nil || err != nil {
 			return lock, err
 		}
 		if werr := wait.sleep(ctx); werr != nil {
-			if proc == nil {
+			if pid == 0 {
 				return nil, fmt.Errorf("%s is locked by a process that this user cannot see: %w", i.lockPath(), werr)
 			}
-			return nil, fmt.Errorf("process %d did not end: %w", proc.Pid, werr)
+			return nil, fmt.Errorf("process %d did not end: %w", pid, werr)
 		}
 	}
+}
+
+// signalHolder asks the process that holds the lock to end, once, or kills it.
+// It returns its pid, 0 if there is none to be seen.
+func (i instance) signalHolder(asked map[int]bool, kill bool) (pid int) {
+	proc := i.holder()
+	if proc == nil {
+		return 0
+	}
+	defer func() { _ = proc.Release() }()
+	pid = proc.Pid
+	switch {
+	case kill:
+		_ = proc.Kill()
+	case !asked[pid]:
+		asked[pid] = true
+		_ = proc.Signal(syscall.SIGTERM)
+		_ = proc.Signal(syscall.SIGCONT)
+	}
+	return pid
 }
 
 // endStray kills a process whose lock file somebody has removed. It would end

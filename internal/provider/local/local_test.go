@@ -255,3 +255,12 @@ func TestLifeOfAnInstance(t *testing.T) {
 	}
 	f.wantNothing()
 }
+
+func read(tb testing.TB, path string) string {
+	tb.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return string(b)
+}
