@@ -166,8 +166,6 @@ type deleteProgress struct {
 	ID provider.InstanceID `json:"id,omitempty"`
 	// SubmittedAt is when the provider last took the delete.
 	SubmittedAt time.Time `json:"submittedAt,omitzero"`
-	// MissedAt is when an instance of unknown id was first not found.
-	MissedAt time.Time `json:"missedAt,omitzero"`
 }
 
 // resubmitAfter is how long a delete may show no effect before it is sent again.
@@ -200,15 +198,7 @@ func (a *Proxies) DeleteInstance(ctx context.Context, in DeleteInstanceInput) (D
 			// The name is somebody else's, so the create of ours never happened.
 			return DeleteInstanceResult{}, nil
 		case errors.Is(err, provider.NotFound):
-			if done.MissedAt.IsZero() {
-				done.MissedAt = now
-			}
-			if now.Sub(done.MissedAt) >= in.Settle.Std() {
-				return DeleteInstanceResult{}, nil
-			}
-			life.set(done)
-			return DeleteInstanceResult{}, again(ErrStillExists, in.Settle.Std(),
-				fmt.Sprintf("instance %s is not there; looking again, since a create may still arrive", in.Ref.Name))
+			return DeleteInstanceResult{}, nil
 		case err != nil:
 			return DeleteInstanceResult{}, toTemporal(ctx, err)
 		}

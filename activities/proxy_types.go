@@ -94,13 +94,9 @@ type GetInstanceResult struct {
 }
 
 // DeleteInstanceInput deletes an instance and waits until it is gone. With an
-// empty ID it is looked for by name and marks first, again after Settle, and
-// absent is success.
+// empty ID it is looked for by name and marks first, and absent is success.
 type DeleteInstanceInput struct {
-	Ref InstanceRef `json:"ref"`
-	// Settle is waited out before "not found" is believed of an instance whose
-	// create had no known outcome.
-	Settle   api.Duration `json:"settle,omitempty"`
+	Ref      InstanceRef  `json:"ref"`
 	GonePoll api.Duration `json:"gonePoll,omitempty"`
 }
 

@@ -70,9 +70,12 @@ type CarriedInstance struct {
 	ID          provider.InstanceID `json:"id,omitempty"`
 	SpecHash    string              `json:"specHash,omitempty"`
 	// Tried: a create was sent and its outcome is unknown while ID is empty.
-	Tried bool   `json:"tried,omitempty"`
-	IP    string `json:"ip,omitempty"`
-	Port  int    `json:"port,omitempty"`
+	Tried bool `json:"tried,omitempty"`
+	// MissedAt is when a retiring instance of unknown id was not found; it is
+	// looked for once more when the provider has had time to settle.
+	MissedAt time.Time `json:"missedAt,omitzero"`
+	IP       string    `json:"ip,omitempty"`
+	Port     int       `json:"port,omitempty"`
 	// Proven: a CONNECT went through.
 	Proven   bool      `json:"proven,omitempty"`
 	ProvenAt time.Time `json:"provenAt,omitzero"`

@@ -52,7 +52,7 @@ func (p *proxy) decide(now time.Time) step {
 		case now.Before(p.RetryAt):
 			return step{kind: stepWait, until: p.RetryAt}
 		}
-		return step{kind: stepDelete}
+		return p.deleteStep(now)
 	}
 	if len(p.Observations) > 0 {
 		return step{kind: stepVerify}
@@ -71,7 +71,7 @@ func (p *proxy) decide(now time.Time) step {
 		return step{kind: stepWait, until: p.RetryAt}
 	}
 	if len(p.Retiring) > 0 {
-		return step{kind: stepDelete}
+		return p.deleteStep(now)
 	}
 	if p.Latched {
 		return step{kind: stepSleep}
@@ -95,6 +95,17 @@ func (p *proxy) decide(now time.Time) step {
 		return step{kind: stepPromote}
 	}
 	return step{kind: stepSleep}
+}
+
+// deleteStep deletes, but lets a create of unknown outcome settle before the
+// second and last look for what it may have made.
+func (p *proxy) deleteStep(now time.Time) step {
+	if missed := p.Retiring[0].MissedAt; !missed.IsZero() {
+		if settled := missed.Add(p.Settle.Std()); now.Before(settled) {
+			return step{kind: stepWait, until: settled}
+		}
+	}
+	return step{kind: stepDelete}
 }
 
 // surging: the successor comes before the current instance goes. An instance
@@ -185,12 +196,13 @@ func (p *proxy) retire(nextOnly bool) {
 }
 
 // promote lets the proven successor take over.
-func (p *proxy) promote() {
+func (p *proxy) promote(now time.Time) {
 	next := p.Next
 	p.Next = nil
 	p.retire(false)
 	p.Current = next
 	p.serve()
+	p.ready(now)
 }
 
 // serve counts an instance that came to serve.

@@ -53,7 +53,7 @@ func (p *proxy) do(s step) {
 	case stepProve:
 		p.prove(s.next)
 	case stepPromote:
-		p.promote()
+		p.promote(p.now())
 	case stepDelete:
 		p.deleteOne()
 	}
@@ -77,7 +77,7 @@ func (p *proxy) resolve() {
 		} else {
 			p.Latched = true
 		}
-		p.unprovisioned(now, f)
+		p.unprovisioned(now, false, f)
 		return
 	}
 	p.SpecHash, p.ReadyPoll, p.GonePoll, p.Settle, p.Surge = r.SpecHash, r.ReadyPoll, r.GonePoll, r.Settle, r.Surge
@@ -129,7 +129,9 @@ func (p *proxy) ref(i *api.CarriedInstance) activities.InstanceRef {
 
 func (p *proxy) create(next bool) {
 	i := p.target(next)
-	p.unready(next, api.ReasonCreating, i.Name)
+	if !i.Tried { // later tries keep saying why the last one failed
+		p.unready(next, api.ReasonCreating, i.Name)
+	}
 	i.Tried = true
 	var r activities.CreateInstanceResult
 	err := p.call(acts.CreateInstance, activities.CreateInstanceInput{Ref: p.ref(i), Spec: p.Spec, SpecHash: i.SpecHash}, &r,
@@ -166,11 +168,7 @@ func (p *proxy) create(next bool) {
 	default:
 		p.RetryAt = now.Add(max(f.retryAfter, retryPause))
 	}
-	if !next {
-		p.unprovisioned(now, f)
-	} else {
-		p.setCondition(now, api.CondProvisioned, p.condition(api.CondProvisioned).Status, f.reason, "successor: "+f.message)
-	}
+	p.unprovisioned(now, next, f)
 }
 
 // abandon gives up a target whose create cannot succeed; what replaces it has
@@ -257,27 +255,25 @@ func (p *proxy) notReady(next bool, err error) {
 	case f.kind == activities.ErrNotProven && f.probe.Class == probeTargetDown:
 		// The proxy answers and what it was asked for does not: no fault of its own.
 		i.NeverHealthyAt = now.Add(overtime)
-		p.setCondition(now, api.CondHealthy, api.Unknown, f.probe.Class, f.message)
+		p.unhealthy(now, next, api.Unknown, f.probe.Class, f.message)
 	case f.kind == activities.ErrNotProven && f.probe.Class == probeAuth:
 		// A new instance would ask for the same credentials.
 		i.NeverHealthyAt = now.Add(p.Spec.NeverHealthyAfter.Std())
 		p.Latched = true
-		p.setCondition(now, api.CondHealthy, api.False, f.probe.Class, f.message)
+		p.unhealthy(now, next, api.False, f.probe.Class, f.message)
 	case f.kind == activities.ErrNotProven || f.kind == activities.ErrNotReady:
 		p.fail(now, next, api.ReasonNeverHealthy, f.message)
-		p.setCondition(now, api.CondHealthy, api.False, api.ReasonNeverHealthy, f.message)
+		p.unhealthy(now, next, api.False, api.ReasonNeverHealthy, f.message)
 	case f.class == provider.Permanent:
 		p.Latched = true
-		p.unprovisioned(now, f)
+		p.unprovisioned(now, next, f)
 	default:
 		// Nobody could look, so nothing is known: the instance gets more time.
 		if !i.NeverHealthyAt.After(now.Add(retryPause)) {
 			i.NeverHealthyAt = now.Add(overtime)
 		}
 		p.RetryAt = now.Add(max(f.retryAfter, retryPause))
-		if !next {
-			p.unprovisioned(now, f)
-		}
+		p.unprovisioned(now, next, f)
 	}
 }
 
@@ -285,12 +281,8 @@ func (p *proxy) deleteOne() {
 	// Nobody may be sent to a proxy that is about to go.
 	p.flush(flushLimit)
 	i := p.Retiring[0]
-	settle := p.Settle
-	if i.ID != "" {
-		settle = 0
-	}
 	var r activities.DeleteInstanceResult
-	err := p.call(acts.DeleteInstance, activities.DeleteInstanceInput{Ref: p.ref(&i), Settle: settle, GonePoll: api.Duration(max(p.GonePoll.Std(), minPoll))}, &r,
+	err := p.call(acts.DeleteInstance, activities.DeleteInstanceInput{Ref: p.ref(&i), GonePoll: api.Duration(max(p.GonePoll.Std(), minPoll))}, &r,
 		workflow.ActivityOptions{
 			ScheduleToCloseTimeout: deleteLimit,
 			RetryPolicy:            &temporal.RetryPolicy{InitialInterval: time.Second, BackoffCoefficient: 1.5, MaximumInterval: 30 * time.Second},
@@ -305,6 +297,10 @@ func (p *proxy) deleteOne() {
 		}
 		p.RetryAt = now.Add(max(f.retryAfter, wait))
 		p.setCondition(now, api.CondProvisioned, api.False, f.reason, "delete of "+i.Name+": "+f.message)
+		return
+	}
+	if r.ID == "" && i.ID == "" && i.MissedAt.IsZero() && p.Settle > 0 {
+		p.Retiring[0].MissedAt = now
 		return
 	}
 	p.Retiring = p.Retiring[1:]

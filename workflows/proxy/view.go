@@ -41,8 +41,22 @@ func (p *proxy) setCondition(now time.Time, kind string, status api.ConditionSta
 
 // unprovisioned says why there is no instance of the wanted spec. An instance of
 // the old spec may serve on meanwhile.
-func (p *proxy) unprovisioned(now time.Time, f failure) {
-	p.setCondition(now, api.CondProvisioned, api.False, f.reason, f.message)
+func (p *proxy) unprovisioned(now time.Time, next bool, f failure) {
+	message := f.message
+	if next {
+		message = "successor: " + message
+	}
+	p.setCondition(now, api.CondProvisioned, api.False, f.reason, message)
+}
+
+// unhealthy says why the instance is not proven. A successor says it in the
+// other condition: the instance that serves is not the worse for it.
+func (p *proxy) unhealthy(now time.Time, next bool, status api.ConditionStatus, reason, message string) {
+	if next {
+		p.unprovisioned(now, next, failure{reason: reason, message: message})
+		return
+	}
+	p.setCondition(now, api.CondHealthy, status, reason, message)
 }
 
 // unready says how far the current instance is; a successor's progress leaves

@@ -9,6 +9,7 @@
 package proxy
 
 import (
+	"cmp"
 	"time"
 
 	"go.temporal.io/sdk/log"
@@ -80,7 +81,7 @@ func setup(ctx workflow.Context, in api.ProxyInput) (*proxy, error) {
 	if err := validateIdentity(ns, name, in); err != nil {
 		return nil, err
 	}
-	p := &proxy{namespace: ns, name: name, uid: info.FirstRunID}
+	p := &proxy{namespace: ns, name: name, uid: cmp.Or(info.FirstRunID, info.WorkflowExecution.RunID)}
 	p.ctx, _ = workflow.NewDisconnectedContext(ctx)
 	p.log = workflow.GetLogger(ctx)
 	if in.Carried != nil {
@@ -123,10 +124,10 @@ func (p *proxy) rest(s step, stop func() bool) {
 		_ = workflow.Await(p.ctx, changed)
 		return
 	}
-	c := p.waitingFor()
+	why := p.waitingFor()
 	_, _ = workflow.AwaitWithOptions(p.ctx, workflow.AwaitOptions{
 		Timeout:      s.until.Sub(p.now()),
-		TimerOptions: workflow.TimerOptions{Summary: "next try after " + c},
+		TimerOptions: workflow.TimerOptions{Summary: "next try after " + why},
 	}, changed)
 }
 

@@ -1,0 +1,54 @@
+package fleetwatch
+
+import "time"
+
+// A job is something that the workflow has an activity do. At most one of each
+// kind runs at a time.
+type jobKind int
+
+// The jobs, in the order in which they are started.
+const (
+	jobSend jobKind = iota
+	jobForward
+	jobRebuild
+	jobRetry
+	jobDrift
+	jobProbe
+	jobKinds
+)
+
+func (k jobKind) String() string {
+	return [...]string{"send", "forward", "rebuild", "retry", "drift", "probe"}[k]
+}
+
+// due returns when a job should start; ok is false when it should not, as far as
+// is known now.
+func (s *state) due(k jobKind, now time.Time) (at time.Time, ok bool) {
+	configured := s.config != nil
+	// Rounds make observations, so they wait until the last ones are delivered.
+	rounds := configured && len(s.outbox) == 0
+	switch k {
+	case jobSend:
+		return now, len(s.outbox) > 0
+	case jobForward:
+		return now, configured && s.forward
+	case jobRebuild:
+		return now, configured && s.rebuild && s.shard < s.config.Shards
+	case jobRetry:
+		return now, configured && s.retry
+	case jobDrift:
+		return s.nextDrift, rounds && s.shard == 0
+	case jobProbe:
+		return s.nextProbe, rounds && len(s.rows) > 0
+	}
+	return time.Time{}, false
+}
+
+// next is when a round that began at start should be followed by another one.
+func next(start, now time.Time, interval, atLeast time.Duration) time.Time {
+	at := start.Add(max(interval, atLeast))
+	if at.Before(now) {
+		return now
+	}
+	return at
+}
