@@ -105,8 +105,20 @@ func (f *fleet) signals() []signal {
 	return []signal{
 		listen(f, workflows.SignalReport, func(r api.FleetReport) { f.report(workflow.Now(f.ctx), r) }),
 		listen(f, workflows.SignalConfigure, func(c api.FleetConfig) { f.configure(workflow.Now(f.ctx), c) }),
-		listen(f, workflows.SignalRelease, func(any) { f.release(workflow.Now(f.ctx)) }),
+		f.listenRelease(),
 	}
+}
+
+// listenRelease takes a signal whatever it carries: people send it by hand.
+func (f *fleet) listenRelease() signal {
+	c := workflow.GetSignalChannel(f.ctx, workflows.SignalRelease)
+	return signal{c, func() bool {
+		if !c.ReceiveAsync(nil) {
+			return false
+		}
+		f.release(workflow.Now(f.ctx))
+		return true
+	}}
 }
 
 type signal struct {

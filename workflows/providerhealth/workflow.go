@@ -148,27 +148,19 @@ func (h *health) check() {
 	h.done = max(h.done, wanted)
 }
 
-// wait returns at the time of the next check, or when somebody wants something.
+// wait returns at the time of the next check, or when somebody wants something,
+// or at a cancellation.
 func (h *health) wait() {
-	now := workflow.Now(h.ctx)
-	ctx, cancel := workflow.WithCancel(h.ctx)
-	defer cancel()
-	timer := workflow.NewTimerWithOptions(ctx, h.NextCheck.Sub(now), workflow.TimerOptions{Summary: "until the next check"})
-	s := workflow.NewSelector(h.ctx)
-	s.AddReceive(h.ctx.Done(), func(workflow.ReceiveChannel, bool) {})
-	s.AddFuture(timer, func(workflow.Future) {})
-	s.AddReceive(workflow.GetSignalChannel(h.ctx, workflows.SignalConfigure), func(c workflow.ReceiveChannel, _ bool) { h.receiveConfig(c) })
-	s.AddReceive(workflow.GetSignalChannel(h.ctx, workflows.SignalCheck), func(c workflow.ReceiveChannel, _ bool) { h.receiveCheck(c) })
-	asked, settle := workflow.NewFuture(h.ctx)
-	watch, stop := workflow.WithCancel(h.ctx)
-	defer stop()
-	workflow.Go(watch, func(ctx workflow.Context) {
-		if workflow.Await(ctx, func() bool { return h.wanted > h.done }) == nil {
-			settle.SetValue(true)
-		}
+	configure := workflow.GetSignalChannel(h.ctx, workflows.SignalConfigure)
+	check := workflow.GetSignalChannel(h.ctx, workflows.SignalCheck)
+	options := workflow.AwaitOptions{
+		Timeout:      h.NextCheck.Sub(workflow.Now(h.ctx)),
+		TimerOptions: workflow.TimerOptions{Summary: "until the next check"},
+	}
+	// The loop looks at what happened, a cancellation included.
+	_, _ = workflow.AwaitWithOptions(h.ctx, options, func() bool {
+		return h.wanted > h.done || configure.Len()+check.Len() > 0
 	})
-	s.AddFuture(asked, func(workflow.Future) {})
-	s.Select(h.ctx)
 }
 
 func (h *health) receiveConfig(c workflow.ReceiveChannel) bool {
