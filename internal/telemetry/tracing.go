@@ -43,6 +43,7 @@ type Tracing struct {
 	provider trace.TracerProvider
 	sdk      *sdktrace.TracerProvider // nil without tracing
 	tracer   trace.Tracer
+	logger   *slog.Logger
 }
 
 // NewTracing sets tracing up from the standard OTEL_* variables. Spans are
@@ -51,9 +52,8 @@ type Tracing struct {
 // not when OTEL_SDK_DISABLED is true or OTEL_TRACES_EXPORTER is none.
 // OTEL_TRACES_SAMPLER chooses among operations; background work is never a root.
 //
-// The exporter connects in the background: an unreachable collector is logged
-// and delays nothing. It sets OpenTelemetry's global error handler, provider and
-// propagator.
+// The exporter connects in the background: an unreachable collector delays
+// nothing.
 func NewTracing(ctx context.Context, o TracingOptions) (*Tracing, error) {
 	if o.Getenv == nil {
 		o.Getenv = os.Getenv
@@ -61,7 +61,6 @@ func NewTracing(ctx context.Context, o TracingOptions) (*Tracing, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	otel.SetTextMapPropagator(Propagator())
 	export, err := exportWanted(o.Getenv)
 	if err != nil {
 		return nil, err
@@ -72,7 +71,6 @@ func NewTracing(ctx context.Context, o TracingOptions) (*Tracing, error) {
 	}
 	processors := o.Processors
 	if export {
-		otel.SetErrorHandler(errorLogger(o.Logger))
 		exporter, err := otlptracegrpc.New(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("trace exporter: %w", err)
@@ -80,7 +78,7 @@ func NewTracing(ctx context.Context, o TracingOptions) (*Tracing, error) {
 		processors = append(processors, sdktrace.NewBatchSpanProcessor(exporter))
 	}
 	if len(processors) == 0 {
-		return newTracing(noop.NewTracerProvider(), nil), nil
+		return newTracing(noop.NewTracerProvider(), nil, o.Logger), nil
 	}
 	res, err := resource.New(ctx,
 		resource.WithTelemetrySDK(), resource.WithHost(),
@@ -98,12 +96,19 @@ func NewTracing(ctx context.Context, o TracingOptions) (*Tracing, error) {
 		opts = append(opts, sdktrace.WithSpanProcessor(p))
 	}
 	tp := sdktrace.NewTracerProvider(opts...)
-	otel.SetTracerProvider(tp)
-	return newTracing(tp, tp), nil
+	return newTracing(tp, tp, o.Logger), nil
 }
 
-func newTracing(tp trace.TracerProvider, sdk *sdktrace.TracerProvider) *Tracing {
-	return &Tracing{provider: tp, sdk: sdk, tracer: tp.Tracer("github.com/tollgate-dev/tollgate")}
+func newTracing(tp trace.TracerProvider, sdk *sdktrace.TracerProvider, logger *slog.Logger) *Tracing {
+	return &Tracing{provider: tp, sdk: sdk, tracer: tp.Tracer("github.com/tollgate-dev/tollgate"), logger: logger}
+}
+
+// Install makes this OpenTelemetry's global tracing, for libraries that look
+// there, and logs what goes wrong inside OpenTelemetry. Call it once, in main.
+func (t *Tracing) Install() {
+	otel.SetTextMapPropagator(Propagator())
+	otel.SetTracerProvider(t.provider)
+	otel.SetErrorHandler(errorLogger(t.logger))
 }
 
 // Propagator is how trace contexts cross HTTP: W3C tracecontext, no baggage.

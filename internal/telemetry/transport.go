@@ -64,5 +64,6 @@ func (t *Tracing) Middleware(operation string, h http.Handler) http.Handler {
 		otelhttp.WithMeterProvider(metricnoop.NewMeterProvider()),
 		otelhttp.WithPropagators(Propagator()),
 		otelhttp.WithSpanOptions(trace.WithAttributes(operationRoot)),
+		otelhttp.WithSpanNameFormatter(func(operation string, _ *http.Request) string { return operation }),
 	)
 }
