@@ -140,7 +140,7 @@ func (p *proxy) fail(now time.Time, next bool, reason, message string) {
 	p.Failures++
 	p.CreateAt = now.Add(pause(p.Failures))
 	if next {
-		p.retire(true)
+		p.retire(now, true)
 		return
 	}
 	p.wantReplace(reason, message)
@@ -167,7 +167,7 @@ func pause(failures int) time.Duration {
 }
 
 // retire gives up instances. One that was never asked for needs no delete.
-func (p *proxy) retire(nextOnly bool) {
+func (p *proxy) retire(now time.Time, nextOnly bool) {
 	give := func(i *api.CarriedInstance) {
 		if i != nil && (i.Tried || i.ID != "") {
 			p.Retiring = append(p.Retiring, *i)
@@ -187,11 +187,15 @@ func (p *proxy) retire(nextOnly bool) {
 	}
 	give(p.Current)
 	p.Current = nil
+	reason, message := api.ReasonReplacing, p.LastReplacement
 	if p.DeleteReason == "" {
 		p.Current = next // if there is one, it is further than a new one
 	} else {
 		give(next)
+		reason, message = api.ReasonDeleting, p.DeleteReason
 	}
+	p.setCondition(now, api.CondProvisioned, api.False, reason, message)
+	p.setCondition(now, api.CondHealthy, api.Unknown, reason, "")
 	p.ReplaceReason, p.ReplaceMessage = "", ""
 }
 
@@ -199,7 +203,7 @@ func (p *proxy) retire(nextOnly bool) {
 func (p *proxy) promote(now time.Time) {
 	next := p.Next
 	p.Next = nil
-	p.retire(false)
+	p.retire(now, false)
 	p.Current = next
 	p.serve()
 	p.ready(now)

@@ -43,7 +43,7 @@ func (p *proxy) do(s step) {
 	case stepResolve:
 		p.resolve()
 	case stepRetire:
-		p.retire(s.next)
+		p.retire(p.now(), s.next)
 	case stepBegin:
 		p.begin(s.next)
 	case stepCreate:
@@ -175,7 +175,7 @@ func (p *proxy) create(next bool) {
 // another name.
 func (p *proxy) abandon(next bool) {
 	if next {
-		p.retire(true)
+		p.retire(p.now(), true)
 		return
 	}
 	p.Retiring = append(p.Retiring, *p.Current)

@@ -169,7 +169,9 @@ func (p *proxy) flush(limit time.Duration) {
 	if told() {
 		return
 	}
-	ok, _ := workflow.AwaitWithTimeout(p.ctx, limit, told)
+	ok, _ := workflow.AwaitWithOptions(p.ctx, workflow.AwaitOptions{
+		Timeout: limit, TimerOptions: workflow.TimerOptions{Summary: "tell the fleet first"},
+	}, told)
 	if !ok {
 		p.log.Warn("fleet not told in time, going on", "limit", limit.String())
 	}
