@@ -117,6 +117,13 @@ func FromNode(node *yaml.Node, file, path string) Document {
 	return Document{file: file, base: path, node: node}
 }
 
+// With is the same document with another node in its place, such as a copy of
+// its own without a part that is to be ignored.
+func (d Document) With(node *yaml.Node) Document {
+	d.node = node
+	return d
+}
+
 // File is the name in errors.
 func (d Document) File() string { return d.file }
 
