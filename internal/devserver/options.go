@@ -3,7 +3,6 @@
 package devserver
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -16,8 +15,6 @@ import (
 	"time"
 
 	"go.temporal.io/sdk/temporal"
-
-	"github.com/tollgate-dev/tollgate/internal/devserver/enginebin"
 )
 
 // Host is the address of everything the engine listens on.
@@ -68,8 +65,8 @@ type Options struct {
 	Progress io.Writer
 }
 
-// withDefaults checks o and fills it in, binary and ports included.
-func (o Options) withDefaults(ctx context.Context) (Options, error) {
+// withDefaults checks o and fills it in, all but the binary.
+func (o Options) withDefaults() (Options, error) {
 	if o.Dir == "" {
 		return o, errors.New("devserver: options: no directory given")
 	}
@@ -93,17 +90,28 @@ func (o Options) withDefaults(ctx context.Context) (Options, error) {
 	if err := os.Chmod(dir, 0o700); err != nil {
 		return o, fmt.Errorf("devserver: directory: %w", err)
 	}
-	if o.Binary == "" {
-		if o.Binary, err = enginebin.Ensure(ctx, o.Progress); err != nil {
-			return o, fmt.Errorf("devserver: %w", err)
-		}
-	}
 	if o.Port == 0 {
 		if o.Port, err = FreePort(); err != nil {
 			return o, fmt.Errorf("devserver: %w", err)
 		}
 	}
 	return o, nil
+}
+
+// checkPorts returns a *PortInUseError if a port is taken.
+func (o Options) checkPorts() error {
+	for _, p := range []struct {
+		port int
+		use  string
+	}{{o.Port, "Temporal"}, {o.UIPort, "the Web UI"}, {o.MetricsPort, "the engine's metrics"}} {
+		if p.port == 0 {
+			continue
+		}
+		if err := CheckPort(p.port, p.use); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // args is the engine's command line.

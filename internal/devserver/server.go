@@ -9,6 +9,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/tollgate-dev/tollgate/internal/devserver/enginebin"
 )
 
 const (
@@ -57,22 +59,19 @@ type Server struct {
 // A port in use is a *PortInUseError; any other failure shows the end of the
 // engine's log.
 func Start(ctx context.Context, o Options) (*Server, error) {
-	o, err := o.withDefaults(ctx)
+	o, err := o.withDefaults()
 	if err != nil {
 		return nil, err
 	}
 	if err := waitForPredecessor(ctx, o); err != nil {
 		return nil, err
 	}
-	for _, p := range []struct {
-		port int
-		use  string
-	}{{o.Port, "Temporal"}, {o.UIPort, "the Web UI"}, {o.MetricsPort, "the engine's metrics"}} {
-		if p.port == 0 {
-			continue
-		}
-		if err := CheckPort(p.port, p.use); err != nil {
-			return nil, err
+	if err := o.checkPorts(); err != nil {
+		return nil, err
+	}
+	if o.Binary == "" {
+		if o.Binary, err = enginebin.Ensure(ctx, o.Progress); err != nil {
+			return nil, fmt.Errorf("devserver: %w", err)
 		}
 	}
 	s := &Server{

@@ -49,7 +49,7 @@ func openDatabase(file string, pragmas map[string]string) (*database, error) {
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		return nil, fmt.Errorf("--db-filename: %w", err)
 	}
-	lock, err := lockFile(file + ".lock")
+	lock, err := lockFile(file+".lock", lockWait)
 	if err != nil {
 		return nil, fmt.Errorf("--db-filename %s: %w", file, err)
 	}
@@ -68,14 +68,14 @@ func (db *database) Close() {
 	}
 }
 
-// lockFile takes an exclusive lock, waiting up to lockWait for the one who
-// holds it. Two servers on one file would damage each other's state.
-func lockFile(name string) (*os.File, error) {
+// lockFile takes an exclusive lock, waiting for the one who holds it. Two
+// servers on one file would damage each other's state.
+func lockFile(name string, wait time.Duration) (*os.File, error) {
 	f, err := os.OpenFile(name, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	for deadline := time.Now().Add(lockWait); ; time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(wait); ; time.Sleep(50 * time.Millisecond) {
 		err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 		if err == nil {
 			return f, nil
