@@ -6,6 +6,8 @@
 package config
 
 import (
+	"errors"
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -71,7 +73,10 @@ type Provider struct {
 	// DriftInterval is the time between two listings of the provider.
 	DriftInterval time.Duration
 
-	block *strictyaml.Document // nil when the file has none
+	// field is the path of the block, and line where the provider stands.
+	file, field string
+	line        int
+	block       *strictyaml.Document // nil when the file has none
 }
 
 // Budget is a rate of calls to one account, shared by all workers as far as the
@@ -168,13 +173,24 @@ func (p Provider) Decode(into any) error {
 	return p.block.Decode(into)
 }
 
-// Annotate gives file and line to errors about the block that start with a
-// field's path and a colon.
+// Annotate gives file, line and path to what the provider's type says of its
+// block: errors that start with a field of the block and a colon, joined or not.
 func (p Provider) Annotate(err error) error {
-	if p.block == nil || err == nil {
-		return err
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		var out []error
+		for _, e := range joined.Unwrap() {
+			out = append(out, p.Annotate(e))
+		}
+		return errors.Join(out...)
 	}
-	return p.block.Annotate(err)
+	var located *strictyaml.Error
+	switch {
+	case err == nil, errors.As(err, &located):
+		return err
+	case p.block == nil:
+		return &strictyaml.Error{File: p.file, Line: p.line, Path: p.field, Msg: err.Error(), Err: err}
+	}
+	return p.block.Annotate(fmt.Errorf("%s.%w", p.field, err))
 }
 
 // Provider returns the provider of that name.

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -97,6 +98,20 @@ func TestParseReadsEverything(t *testing.T) {
 	if block.Location != "fsn1" || block.TokenSecretRef != "hcloud-token" {
 		t.Errorf("block = %+v", block)
 	}
+	err = p.Annotate(errors.Join(errors.New(`location: "fsn1" is closed`), nil, errors.New("tokenSecretRef: is empty")))
+	if want := "testdata/full.yaml:15: providers[1].hetzner.location: \"fsn1\" is closed\n" +
+		"testdata/full.yaml:16: providers[1].hetzner.tokenSecretRef: is empty"; err == nil || err.Error() != want {
+		t.Errorf("annotated:\n%v\nwant\n%s", err, want)
+	}
+	here, _ := got.Provider("here")
+	err = here.Annotate(errors.New("network: is required"))
+	if want := "testdata/full.yaml:3: providers[0].local: network: is required"; err == nil || err.Error() != want {
+		t.Errorf("annotated without a block:\n%v\nwant\n%s", err, want)
+	}
+	if err := p.Annotate(nil); err != nil {
+		t.Errorf("annotated nothing: %v", err)
+	}
+
 	var strict struct {
 		Location string `yaml:"location"`
 	}

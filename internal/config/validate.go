@@ -128,6 +128,7 @@ func (v *validator) providers(c *Config, rs []rawProvider) {
 		p.Budget.Burst = between(v, at+".budget.burst", r.Budget.Burst, max(DefaultBurst, int(p.Budget.RequestsPerSecond)), 1, 100000)
 		p.DriftInterval = v.duration(at+".drift.interval", r.Drift.Interval, DefaultDriftInterval, time.Second, 24*time.Hour)
 		p.block = v.block(at, r)
+		p.file, p.field, p.line = v.doc.File(), at+"."+r.Type, v.doc.Locate(at)
 		c.Providers = append(c.Providers, p)
 	}
 }
