@@ -36,7 +36,6 @@ type Options struct {
 
 // options are checked Options with their defaults.
 type options struct {
-	installation string
 	dir          string
 	network      netip.Prefix
 	binary       string
@@ -63,7 +62,7 @@ func decodeOptions(cfg provider.Config) (options, error) {
 		}
 	}
 	out := options{
-		installation: cfg.Installation, binary: o.Binary, maxInstances: o.MaxInstances, allowPorts: o.AllowPorts,
+		binary: o.Binary, maxInstances: o.MaxInstances, allowPorts: o.AllowPorts,
 		idleTimeout: o.IdleTimeout, drain: defaultDrain,
 	}
 	var errs []error

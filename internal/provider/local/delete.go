@@ -180,6 +180,8 @@ func (p *Provider) sweep(ctx context.Context) {
 	if now.Sub(time.Unix(0, last)) < sweepInterval || !p.lastSweep.CompareAndSwap(last, now.UnixNano()) {
 		return
 	}
+	ctx, cancel := context.WithTimeout(ctx, sweepTimeout)
+	defer cancel()
 	names := map[string]bool{}
 	for _, e := range readNames(p.locksDir()) {
 		if name, ok := strings.CutSuffix(e, ".lock"); ok {

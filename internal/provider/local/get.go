@@ -14,6 +14,9 @@ import (
 // sweepInterval is how often a listing removes what cut-off calls have left.
 const sweepInterval = time.Minute
 
+// sweepTimeout leaves a listing most of its time.
+const sweepTimeout = 5 * time.Second
+
 // Get returns the instance as it is on disk and in the kernel.
 func (p *Provider) Get(ctx context.Context, id provider.InstanceID) (provider.Instance, error) {
 	in, err := p.get(ctx, id)
@@ -92,6 +95,8 @@ func (p *Provider) findLocked(ctx context.Context, i instance) (provider.Instanc
 
 // List reads every instance of the directory, or fails.
 func (p *Provider) List(ctx context.Context, sel provider.Selector) ([]provider.Instance, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
 	all, err := p.list(ctx, sel)
 	return all, p.outcome(ctx, provider.OpList, "", err, "count", len(all))
 }

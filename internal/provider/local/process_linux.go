@@ -142,37 +142,41 @@ func (i instance) recorded() []handoff.Process {
 	return out
 }
 
-// pin opens a process and then checks that it is the instance's: it holds the
-// lock of the instance's lock file, by the descriptor where our processes have
-// it, and, if known is given, it started at that time of this boot. nil: it is
-// not. A worker that merely has the file open does not hold the lock.
+// pin checks that a process is the instance's and opens it: it holds the lock of
+// the instance's lock file, by the descriptor where our processes have it, and,
+// if known is given, it started at that time of this boot. nil: it is not. A
+// worker that merely has the file open does not hold the lock.
 func (i instance) pin(pid int, lock os.FileInfo, known *handoff.Process) *os.Process {
-	proc, err := os.FindProcess(pid) // by pidfd: it can never mean another process
+	if !i.owns(pid, lock, known) {
+		return nil
+	}
+	proc, err := os.FindProcess(pid) // by pidfd: from now on it can mean no other process
 	if err != nil {
 		return nil
 	}
-	ours := func() bool {
-		if known != nil {
-			now, err := handoff.Identify(pid)
-			if err != nil || now != *known {
-				return false
-			}
-		}
-		info, err := os.ReadFile(fmt.Sprintf("/proc/%d/fdinfo/%d", pid, handoff.LockFD))
-		if err != nil || !bytes.Contains(info, []byte("OFDLCK")) {
-			return false
-		}
-		fd := fmt.Sprintf("/proc/%d/fd/%d", pid, handoff.LockFD)
-		if st, err := os.Stat(fd); err == nil && lock != nil && os.SameFile(st, lock) {
-			return true
-		}
-		// Somebody removed the file under the process.
-		target, err := os.Readlink(fd)
-		return err == nil && target == i.lockPath()+" (deleted)"
-	}
-	if !ours() {
+	if !i.owns(pid, lock, known) { // the pid may have changed hands before
 		_ = proc.Release()
 		return nil
 	}
 	return proc
+}
+
+func (i instance) owns(pid int, lock os.FileInfo, known *handoff.Process) bool {
+	if known != nil {
+		now, err := handoff.Identify(pid)
+		if err != nil || now != *known {
+			return false
+		}
+	}
+	info, err := os.ReadFile(fmt.Sprintf("/proc/%d/fdinfo/%d", pid, handoff.LockFD))
+	if err != nil || !bytes.Contains(info, []byte("OFDLCK")) {
+		return false
+	}
+	fd := fmt.Sprintf("/proc/%d/fd/%d", pid, handoff.LockFD)
+	if st, err := os.Stat(fd); err == nil && lock != nil && os.SameFile(st, lock) {
+		return true
+	}
+	// Somebody removed the file under the process.
+	target, err := os.Readlink(fd)
+	return err == nil && target == i.lockPath()+" (deleted)"
 }

@@ -291,3 +291,53 @@ func TestInstanceThatCannotBeRead(t *testing.T) {
 		})
 	}
 }
+
+func TestListingSweepsRestsAndLeavesWorkUnderWayAlone(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	p := f.open()
+	kept := request()
+	f.running(p, f.create(p, kept))
+	rest, underWay := p.instance(request().Name), p.instance(request().Name)
+	for _, i := range []instance{rest, underWay} {
+		if err := os.Mkdir(i.dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(i.dir, userDataFile), []byte("secret"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stale := filepath.Join(p.locksDir(), request().Name+".lock")
+	if err := os.WriteFile(stale, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	lock, err := p.lockName(t.Context(), underWay.name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Each provider sweeps at its first listing.
+	list := func() {
+		t.Helper()
+		if all, err := f.open().List(t.Context(), provider.Selector{}); err != nil || len(all) != 1 || all[0].Name != kept.Name {
+			t.Errorf("listed %v, %v; want %s only", all, err, kept.Name)
+		}
+	}
+	list()
+	want := []string{"instances/" + underWay.name + "/" + userDataFile, "locks/" + underWay.name + ".lock"}
+	var got []string
+	for _, name := range files(t, f.dir) {
+		if name != "allocate.lock" && !strings.Contains(name, kept.Name) {
+			got = append(got, name)
+		}
+	}
+	if diff := cmp.Diff(got, want); diff != "" {
+		t.Errorf("files (-got +want):\n%s", diff)
+	}
+	lock.release()
+	list()
+	f.wantOne("after the sweeps", p, kept)
+	if err := p.Delete(t.Context(), instanceID(kept.Name)); err != nil {
+		t.Fatal(err)
+	}
+	f.wantNothing()
+}
