@@ -25,17 +25,19 @@ func (k jobKind) String() string {
 // is known now.
 func (s *state) due(k jobKind, now time.Time) (at time.Time, ok bool) {
 	configured := s.config != nil
+	// A shard too many only hands over what it has.
+	active := configured && s.shard < s.config.Shards
 	// Rounds make observations, so they wait until the last ones are delivered.
-	rounds := configured && len(s.outbox) == 0
+	rounds := active && len(s.outbox) == 0
 	switch k {
 	case jobSend:
 		return now, len(s.outbox) > 0
 	case jobForward:
 		return now, configured && s.forward
 	case jobRebuild:
-		return now, configured && s.rebuild && s.shard < s.config.Shards
+		return now, active && s.rebuild
 	case jobRetry:
-		return now, configured && s.retry
+		return now, active && s.retry
 	case jobDrift:
 		return s.nextDrift, rounds && s.shard == 0
 	case jobProbe:

@@ -204,7 +204,6 @@ func TestCarriedStateIsWhole(t *testing.T) {
 			t.Fatal(err)
 		}
 		again := newState(api.FleetWatchInput{Provider: "local", Carried: &c})
-		again.changes = s.changes // taking rows in counts as changes, but carried says how many
 		after, err := json.Marshal(again.carried())
 		if err != nil {
 			t.Fatal(err)

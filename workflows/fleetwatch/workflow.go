@@ -169,8 +169,12 @@ func (f *fleet) busy() bool {
 // the next run, which does no harm.
 func (f *fleet) continueAsNew() error {
 	f.drain()
+	carried := f.carried()
+	carried.Forward = carried.Forward || f.jobs[jobForward] != nil
+	carried.Rebuild = carried.Rebuild || f.jobs[jobRebuild] != nil
+	carried.Retry = carried.Retry || f.jobs[jobRetry] != nil
 	return workflow.NewContinueAsNewError(f.ctx, workflows.TypeFleetWatch, api.FleetWatchInput{
-		Provider: f.provider, Shard: f.shard, ContinueAfter: f.continueAfter, Carried: f.carried(),
+		Provider: f.provider, Shard: f.shard, ContinueAfter: f.continueAfter, Carried: carried,
 	})
 }
 

@@ -177,10 +177,10 @@ func (s *sweep) deleteSome(orphans []api.Orphan) {
 			break // canceled
 		}
 		wg.Add(1)
-		workflow.Go(s.ctx, func(workflow.Context) {
+		workflow.Go(s.ctx, func(ctx workflow.Context) {
 			defer wg.Done()
 			defer slots.Release(1)
-			out, err := s.delete(orphans[i])
+			out, err := s.delete(ctx, orphans[i])
 			if err != nil {
 				_, text := explain(err)
 				out = activities.DeleteOrphanResult{Action: api.OrphanFailed, Message: text}
@@ -194,8 +194,8 @@ func (s *sweep) deleteSome(orphans []api.Orphan) {
 	wg.Wait(d)
 }
 
-func (s *sweep) delete(o api.Orphan) (activities.DeleteOrphanResult, error) {
-	ctx := workflow.WithActivityOptions(s.ctx, workflow.ActivityOptions{
+func (s *sweep) delete(ctx workflow.Context, o api.Orphan) (activities.DeleteOrphanResult, error) {
+	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		TaskQueue: workflows.ProviderTaskQueue(s.Spec.Provider), Summary: fmt.Sprintf("delete %s %s", o.Kind, name(o)),
 		StartToCloseTimeout: 2 * time.Minute, ScheduleToCloseTimeout: deleteTimeout, HeartbeatTimeout: 5 * time.Second,
 		WaitForCancellation: true,

@@ -107,10 +107,9 @@ func setup(ctx workflow.Context, in api.ProviderHealthInput) (*health, error) {
 func (h *health) checkNow(ctx workflow.Context) (api.ProviderHealth, error) {
 	h.wanted++
 	mine := h.wanted
-	if err := workflow.Await(ctx, func() bool { return h.done >= mine || h.ending }); err != nil {
-		return api.ProviderHealth{}, err
-	}
-	if h.done < mine {
+	// Await fails only at a cancellation, and then nobody checks any more.
+	err := workflow.Await(ctx, func() bool { return h.done >= mine || h.ending })
+	if err != nil || h.done < mine {
 		return api.ProviderHealth{}, temporal.NewApplicationError("the provider is no longer watched", ErrEnding)
 	}
 	return h.view(), nil
@@ -168,13 +167,12 @@ func (h *health) receiveConfig(c workflow.ReceiveChannel) bool {
 	if !c.ReceiveAsync(&cfg) {
 		return false
 	}
-	if cfg.ConfigHash != h.Config.ConfigHash {
-		h.NextCheck = workflow.Now(h.ctx)
-	}
-	old := h.interval()
+	changed, old := cfg.ConfigHash != h.Config.ConfigHash, h.interval()
 	h.Config = cfg
-	if d := h.interval(); d != old {
-		h.NextCheck = h.NextCheck.Add(d - old)
+	if changed {
+		h.NextCheck = workflow.Now(h.ctx)
+	} else {
+		h.NextCheck = h.NextCheck.Add(h.interval() - old)
 	}
 	return true
 }
