@@ -21,6 +21,7 @@ const (
 	DefaultShards         = 1
 	DefaultRate           = 20.0
 	DefaultBurst          = 40
+	DefaultLocalRate      = 1000.0 // of types without an API that could be overrun
 	DefaultDriftInterval  = 2 * time.Minute
 	DefaultProbeInterval  = 30 * time.Second
 	DefaultProbeTimeout   = 5 * time.Second

@@ -16,24 +16,24 @@ import (
 )
 
 var testOptions = Options{Types: []provider.Type{
-	{Name: "local", Profile: provider.Profile{Isolated: true}}, {Name: "hetzner"},
+	{Name: "local", Profile: provider.Profile{Isolated: true, ClientKind: "local-process"}}, {Name: "hetzner"},
 }}
 
 func TestParseFillsDefaults(t *testing.T) {
 	t.Parallel()
-	got, err := Parse([]byte("installation: acme\nproviders: [{name: one, type: local}]\n"), "c.yaml", testOptions)
+	got, err := Parse([]byte("installation: acme\nproviders: [{name: one, type: local}, {name: two, type: hetzner}]\nprobe: {target: 'x:1'}\n"), "c.yaml", testOptions)
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := &Config{
 		Installation: "acme",
-		Providers: []Provider{{
-			Name: "one", Type: "local", Shards: 1,
-			Budget: Budget{RequestsPerSecond: 20, Burst: 40}, DriftInterval: 2 * time.Minute,
-		}},
+		Providers: []Provider{
+			{Name: "one", Type: "local", Shards: 1, Budget: Budget{RequestsPerSecond: 1000, Burst: 1000}, DriftInterval: 2 * time.Minute},
+			{Name: "two", Type: "hetzner", Shards: 1, Budget: Budget{RequestsPerSecond: 20, Burst: 40}, DriftInterval: 2 * time.Minute},
+		},
 		Secrets: map[string]Secret{},
 		Probe: Probe{
-			Interval: 30 * time.Second, Timeout: 5 * time.Second, UnhealthyAfter: 3, HealthyAfter: 1,
+			Target: "x:1", Interval: 30 * time.Second, Timeout: 5 * time.Second, UnhealthyAfter: 3, HealthyAfter: 1,
 			BrakeFraction: 0.2, BrakeMin: 3, Concurrency: 64,
 		},
 		GC:     GC{Interval: 10 * time.Minute, MinAge: 10 * time.Minute, ConfirmAfter: 30 * time.Second, Cap: 10},
@@ -147,7 +147,7 @@ var problems = map[string]struct{ yaml, want string }{
 	"unknown provider field":  {base + "    region: x\n", "c.yaml:5: providers[0].region: unknown field: allowed are name, type, shards, budget, drift, local"},
 	"shards out of range":     {base + "    shards: 0\n", "c.yaml:5: providers[0].shards: 0 is out of range: use 1 to 64, or leave it out for 1"},
 	"shards not a number":     {base + "    shards: many\n", `c.yaml:5: providers[0].shards: "many" is a string: want a whole number`},
-	"budget not positive":     {base + "    budget: {requestsPerSecond: 0}\n", "c.yaml:5: providers[0].budget.requestsPerSecond: 0 is out of range: use 0.01 to 10000, or leave it out for 20"},
+	"budget not positive":     {base + "    budget: {requestsPerSecond: 0}\n", "c.yaml:5: providers[0].budget.requestsPerSecond: 0 is out of range: use 0.01 to 10000, or leave it out for 1000"},
 	"drift without unit":      {base + "    drift: {interval: 120}\n", `c.yaml:5: providers[0].drift.interval: "120" is no duration with a unit: use 1s to 24h, or leave it out for 2m`},
 	"secret without a source": {base + "secrets:\n  a: {}\n", "c.yaml:6: secrets[a]: one of file and env is required"},
 	"secret with two sources": {base + "secrets:\n  a: {file: x, env: X}\n", "c.yaml:6: secrets[a]: file and env are both set: use one"},

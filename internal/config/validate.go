@@ -123,7 +123,7 @@ func (v *validator) providers(c *Config, rs []rawProvider) {
 			v.bad(at+".type", "%q is unknown: use one of %s", r.Type, strings.Join(v.types(), ", "))
 		}
 		p.Shards = between(v, at+".shards", r.Shards, DefaultShards, 1, 64)
-		p.Budget.RequestsPerSecond = between(v, at+".budget.requestsPerSecond", r.Budget.RequestsPerSecond, DefaultRate, 0.01, 10000.0)
+		p.Budget.RequestsPerSecond = between(v, at+".budget.requestsPerSecond", r.Budget.RequestsPerSecond, v.defaultRate(r.Type), 0.01, 10000.0)
 		// A burst below the rate would make the rate unreachable.
 		p.Budget.Burst = between(v, at+".budget.burst", r.Budget.Burst, max(DefaultBurst, int(p.Budget.RequestsPerSecond)), 1, 100000)
 		p.DriftInterval = v.duration(at+".drift.interval", r.Drift.Interval, DefaultDriftInterval, time.Second, 24*time.Hour)
@@ -131,6 +131,15 @@ func (v *validator) providers(c *Config, rs []rawProvider) {
 		p.file, p.field, p.line = v.doc.File(), at+"."+r.Type, v.doc.Locate(at)
 		c.Providers = append(c.Providers, p)
 	}
+}
+
+func (v *validator) defaultRate(typeName string) float64 {
+	for _, t := range v.opts.Types {
+		if t.Name == typeName && t.Profile.ClientKind == "local-process" {
+			return DefaultLocalRate
+		}
+	}
+	return DefaultRate
 }
 
 // block finds the block of the provider's type and refuses all other keys.
