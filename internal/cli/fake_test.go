@@ -143,6 +143,9 @@ func (f *fakeTemporal) QueryWorkflowWithOptions(ctx context.Context, q *client.Q
 		return nil, serviceerror.NewDeadlineExceeded("context deadline exceeded")
 	}
 	var answer any
+	if err, ok := r.table.(error); ok && q.QueryType == workflows.QueryTable {
+		return nil, err
+	}
 	switch {
 	case q.QueryType == workflows.QueryTable:
 		answer = r.table

@@ -29,7 +29,7 @@ const (
 	catchup = time.Minute
 	// runLimit ends a sweep that nobody serves, so that it cannot hold up all
 	// later ones: they do not overlap.
-	runLimit = time.Hour
+	runLimit = 3 * time.Hour
 )
 
 // Schedule is one wanted schedule.
