@@ -77,18 +77,26 @@ func lockFile(name string, wait time.Duration) (*os.File, error) {
 	}
 	for deadline := time.Now().Add(wait); ; time.Sleep(50 * time.Millisecond) {
 		err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-		if err == nil {
-			return f, nil
-		}
 		if !errors.Is(err, syscall.EWOULDBLOCK) || time.Now().After(deadline) {
 			break
 		}
 	}
-	_ = f.Close()
-	if errors.Is(err, syscall.EWOULDBLOCK) {
-		return nil, fmt.Errorf("the database is %w by another engine", errInUse)
+	switch {
+	case errors.Is(err, syscall.EWOULDBLOCK):
+		var pid int
+		_, _ = fmt.Fscan(f, &pid) // stays 0 while the other one writes it
+		err = fmt.Errorf("the database is %w by another engine, process %d", errInUse, pid)
+	case err == nil:
+		// The process id is for people and for the next engine's message.
+		if err = f.Truncate(0); err == nil {
+			_, err = fmt.Fprintln(f, os.Getpid())
+		}
 	}
-	return nil, fmt.Errorf("lock %s: %w", name, err)
+	if err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	return f, nil
 }
 
 // createDatabase makes the file with its schema unless it exists. The schema is

@@ -6,6 +6,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 )
@@ -109,7 +111,10 @@ func TestLockedDatabaseIsRefused(t *testing.T) {
 	if err := syscall.Flock(int(held.Fd()), syscall.LOCK_EX); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := lockFile(name, 0); !errors.Is(err, errInUse) {
+	if _, err := held.WriteString("4711\n"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := lockFile(name, 0); !errors.Is(err, errInUse) || !strings.Contains(err.Error(), "process 4711") {
 		t.Errorf("got error %v", err)
 	}
 	if err := held.Close(); err != nil {
@@ -119,5 +124,12 @@ func TestLockedDatabaseIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_ = f.Close()
+	defer f.Close()
+	content, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := string(content), strconv.Itoa(os.Getpid())+"\n"; got != want {
+		t.Errorf("the lock says %q, want %q", got, want)
+	}
 }

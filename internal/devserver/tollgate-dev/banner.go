@@ -1,0 +1,84 @@
+package main
+
+import (
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/tollgate-dev/tollgate/internal/app"
+	"github.com/tollgate-dev/tollgate/internal/codec"
+)
+
+func (d *dev) httpURL() string { return "http://" + loopback(d.opts.httpPort) }
+
+func (d *dev) codecURL() string { return d.httpURL() + codec.PathPrefix }
+
+// announce prints where everything is and what to try.
+func (d *dev) announce(token string) {
+	d.say("\nTollgate is running.")
+	d.say("  Web UI           %s", d.engine.UIURL())
+	d.say("    decoded        %s", d.httpURL()+codec.PathLogin+"?token="+url.QueryEscape(token))
+	d.say("  discovery API    %s/v1/proxies, token in %s", d.httpURL(), shown(d.state.TokenFile()))
+	d.say("  metrics          http://%s/metrics", loopback(d.opts.metricsPort))
+	d.say("  Temporal         %s, namespace default", d.engine.HostPort())
+	d.say("  configuration    %s", shown(d.config))
+	d.say("  logs             %s, %s", shown(d.state.Path("tollgate.log")), shown(d.engine.LogFile()))
+	d.say("\nTry, in another terminal:")
+	for _, line := range d.firstSteps() {
+		d.say("  %s", line)
+	}
+	d.say("\nCtrl-C stops.")
+}
+
+// firstSteps are commands that work as they stand, in the directory that
+// tollgate-dev was started in.
+func (d *dev) firstSteps() []string {
+	cli := "tollgate"
+	if self, err := os.Executable(); err == nil {
+		cli = shown(filepath.Join(filepath.Dir(self), "tollgate"))
+	}
+	var steps []string
+	if env := d.clientEnv(); len(env) > 0 {
+		steps = append(steps, "export "+strings.Join(env, " "))
+	}
+	return append(steps,
+		cli+" proxy create demo --provider local --wait",
+		cli+" proxy list",
+		`curl -H "Authorization: Bearer $(cat `+quoted(shown(d.state.TokenFile()))+`)" `+d.httpURL()+"/v1/proxies",
+	)
+}
+
+// clientEnv is what the command line cannot find by itself.
+func (d *dev) clientEnv() []string {
+	var env []string
+	defaults := defaultOptions()
+	if d.opts.temporalPort != defaults.temporalPort {
+		env = append(env, "TEMPORAL_ADDRESS="+d.engine.HostPort())
+	}
+	if abs, err := filepath.Abs(defaults.stateDir); err != nil || abs != d.state.Dir {
+		env = append(env, "TOLLGATE_CODEC_KEYS="+quoted(d.state.Path(app.KeyFileName)))
+	}
+	return env
+}
+
+// shown is a path as a person in the working directory would write it.
+func shown(path string) string {
+	wd, err := os.Getwd()
+	if err != nil {
+		return path
+	}
+	rel, err := filepath.Rel(wd, path)
+	if err != nil || strings.HasPrefix(rel, "..") {
+		return path
+	}
+	return rel
+}
+
+// quoted makes a path one word of a shell.
+func quoted(path string) string {
+	if strings.ContainsAny(path, " \t'\"$&;|<>()*?[]#~`\\") {
+		return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
+	}
+	return path
+}
