@@ -154,7 +154,7 @@ func TestResource(t *testing.T) {
 	s.End()
 	got := map[string]string{}
 	for _, a := range rec.Ended()[0].Resource().Attributes() {
-		got[string(a.Key)] = a.Value.Emit()
+		got[string(a.Key)] = a.Value.String()
 	}
 	if got["service.name"] != "named-by-env" || got["deployment.environment"] != "test" || got["host.name"] == "" {
 		t.Errorf("resource is %v", got)

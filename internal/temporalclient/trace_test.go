@@ -2,197 +2,26 @@ package temporalclient_test
 
 import (
 	"bytes"
-	"context"
-	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"go.opentelemetry.io/otel/codes"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
-	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace"
 	enumspb "go.temporal.io/api/enums/v1"
-	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
-	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/worker"
-	"go.temporal.io/sdk/workflow"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/tollgate-dev/tollgate/internal/codec"
-	"github.com/tollgate-dev/tollgate/internal/devserver/devservertest"
 	"github.com/tollgate-dev/tollgate/internal/telemetry"
 	"github.com/tollgate-dev/tollgate/internal/temporalclient"
-	"github.com/tollgate-dev/tollgate/workflows"
-	"github.com/tollgate-dev/tollgate/workflows/spans"
 )
-
-const sentinel = "SENTINEL-c0ffee-must-stay-secret"
-
-// rig is a worker with tracing, a client and a backend behind its activities.
-type rig struct {
-	*temporalclient.Connection
-	tracing *telemetry.Tracing
-	spans   *tracetest.SpanRecorder
-	log     *syncBuffer
-	queue   string
-}
-
-// activities call the backend as a driver does.
-type testActivities struct {
-	backend string
-	http    *http.Client
-	tracer  trace.Tracer
-	client  client.Client
-	queue   string
-}
-
-// Work makes one provider call of one request.
-func (a *testActivities) Work(ctx context.Context, _ string) error {
-	activity.GetLogger(ctx).Info("working")
-	ctx, span := a.tracer.Start(ctx, "provider.create")
-	defer span.End()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, a.backend+"/v1/servers?token="+sentinel, nil)
-	if err != nil {
-		return err
-	}
-	resp, err := a.http.Do(req)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = resp.Body.Close() }()
-	_, err = io.Copy(io.Discard, resp.Body)
-	return err
-}
-
-// Poll is not ready at its first attempts.
-func (a *testActivities) Poll(ctx context.Context) error {
-	if activity.GetInfo(ctx).Attempt < 2 {
-		return temporal.NewApplicationErrorWithOptions("not ready yet", "NotReady", temporal.ApplicationErrorOptions{Category: temporal.ApplicationErrorCategoryBenign})
-	}
-	return errors.New("gone with " + sentinel)
-}
-
-// Report starts the background workflow, as a proxy does.
-func (a *testActivities) Report(ctx context.Context) error {
-	_, err := a.client.SignalWithStartWorkflow(ctx, "fleet/x", workflows.SignalReport, "row",
-		client.StartWorkflowOptions{ID: "fleet/x", TaskQueue: a.queue}, workflows.TypeFleetWatch)
-	return err
-}
-
-func options(max int32) workflow.ActivityOptions {
-	return workflow.ActivityOptions{StartToCloseTimeout: 20 * time.Second,
-		RetryPolicy: &temporal.RetryPolicy{InitialInterval: time.Millisecond, MaximumAttempts: max}}
-}
-
-var acts *testActivities
-
-func operation(ctx workflow.Context, secret string) (string, error) {
-	workflow.GetLogger(ctx).Info("operating")
-	ctx = workflow.WithActivityOptions(ctx, options(3))
-	return secret, workflow.ExecuteActivity(ctx, acts.Work, secret).Get(ctx, nil)
-}
-
-func failing(ctx workflow.Context) error {
-	ctx = workflow.WithActivityOptions(ctx, options(2))
-	return workflow.ExecuteActivity(ctx, acts.Poll).Get(ctx, nil)
-}
-
-// entity works once, then does what signals and updates ask: a signal's work is
-// nobody's operation, an update's work belongs to the update.
-func entity(ctx workflow.Context) error {
-	first := workflow.WithActivityOptions(ctx, options(3))
-	if err := workflow.ExecuteActivity(first, acts.Report).Get(first, nil); err != nil {
-		return err
-	}
-	ctx = spans.Detach(first)
-	done := 0
-	if err := workflow.SetQueryHandler(ctx, "done", func() (int, error) { return done, nil }); err != nil {
-		return err
-	}
-	requests := workflow.NewBufferedChannel(ctx, 16)
-	if err := workflow.SetUpdateHandler(ctx, "replace", func(uctx workflow.Context) error {
-		before := done
-		requests.Send(uctx, spans.Adopt(ctx, uctx))
-		return workflow.Await(uctx, func() bool { return done > before })
-	}); err != nil {
-		return err
-	}
-	for done < 10 {
-		var work workflow.Context
-		sel := workflow.NewSelector(ctx)
-		sel.AddReceive(requests, func(c workflow.ReceiveChannel, _ bool) { c.Receive(ctx, &work) })
-		sel.AddReceive(workflow.GetSignalChannel(ctx, "drift"), func(c workflow.ReceiveChannel, _ bool) { c.Receive(ctx, nil); work = ctx })
-		sel.AddReceive(workflow.GetSignalChannel(ctx, "first"), func(c workflow.ReceiveChannel, _ bool) { c.Receive(ctx, nil); work = first })
-		sel.Select(ctx)
-		if err := workflow.ExecuteActivity(work, acts.Work, "").Get(ctx, nil); err != nil {
-			return err
-		}
-		done++
-	}
-	return nil
-}
-
-// fleet works on its own after every report.
-func fleet(ctx workflow.Context) error {
-	ctx = workflow.WithActivityOptions(ctx, options(3))
-	workflow.GetSignalChannel(ctx, workflows.SignalReport).Receive(ctx, nil)
-	return workflow.ExecuteActivity(ctx, acts.Work, "").Get(ctx, nil)
-}
-
-func newRig(t *testing.T, o temporalclient.Options) *rig {
-	t.Helper()
-	server := devservertest.Start(t)
-	r := &rig{spans: tracetest.NewSpanRecorder(), log: &syncBuffer{}, queue: "traced"}
-	logger, err := telemetry.NewLogger(r.log, "json", telemetry.LevelTrace)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.tracing, err = telemetry.NewTracing(t.Context(), telemetry.TracingOptions{
-		Service: "test", Getenv: func(string) string { return "" }, Processors: []sdktrace.SpanProcessor{r.spans},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	o.Address, o.TracerProvider, o.Logger = server.HostPort(), r.tracing.TracerProvider(), logger
-	r.Connection = dial(t, o)
-	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") }))
-	t.Cleanup(backend.Close)
-	r.startWorker(t, backend.URL)
-	return r
-}
-
-func (r *rig) startWorker(t *testing.T, backend string) {
-	t.Helper()
-	w := worker.New(r.Client, r.queue, worker.Options{})
-	w.RegisterWorkflowWithOptions(operation, workflow.RegisterOptions{Name: "Operation"})
-	w.RegisterWorkflowWithOptions(failing, workflow.RegisterOptions{Name: "Failing"})
-	w.RegisterWorkflowWithOptions(entity, workflow.RegisterOptions{Name: "Entity"})
-	w.RegisterWorkflowWithOptions(fleet, workflow.RegisterOptions{Name: workflows.TypeFleetWatch})
-	w.RegisterActivity(&testActivities{backend: backend, http: &http.Client{Transport: telemetry.Transport(nil)},
-		tracer: r.tracing.TracerProvider().Tracer("test"), client: r.Client, queue: r.queue})
-	if err := w.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(w.Stop)
-}
-
-func (r *rig) start(t *testing.T, ctx context.Context, id, typ string, args ...any) client.WorkflowRun {
-	t.Helper()
-	run, err := r.Client.ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: id, TaskQueue: r.queue}, typ, args...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return run
-}
 
 // chain lists a trace's spans, each as its path from the root. All parents must
 // be known.
@@ -283,6 +112,20 @@ func TestOneOperationIsOneTrace(t *testing.T) {
 			t.Errorf("no line %q with the trace id:\n%s", msg, r.log)
 		}
 	}
+	// The SDK's metrics of client and worker are in the registry, a moment later.
+	missing := []string{
+		`temporal_workflow_completed_total{activity_type="none",client_name="temporal_go",namespace="default",task_queue="traced",worker_type="none",workflow_type="Operation"} 1`,
+		`operation="StartWorkflowExecution"`,
+		`temporal_activity_execution_latency_seconds_count{activity_type="Work"`,
+	}
+	for deadline := time.Now().Add(20 * time.Second); len(missing) > 0; time.Sleep(20 * time.Millisecond) {
+		w := httptest.NewRecorder()
+		r.metrics.Handler().ServeHTTP(w, httptest.NewRequestWithContext(ctx, "GET", "/metrics", nil))
+		missing = slices.DeleteFunc(missing, func(s string) bool { return strings.Contains(w.Body.String(), s) })
+		if time.Now().After(deadline) {
+			t.Fatalf("metrics lack %q:\n%s", missing, w.Body.String())
+		}
+	}
 }
 
 func TestBackgroundMakesNoSpans(t *testing.T) {
@@ -363,10 +206,6 @@ func TestTracesOfALongLife(t *testing.T) {
 	const reported = started + "/StartActivity:Report/RunActivity:Report/SignalWithStartWorkflow:FleetWatch"
 	created := []string{"create", "create/StartWorkflow:Entity", started, started + "/StartActivity:Report",
 		started + "/StartActivity:Report/RunActivity:Report", reported, reported + "/HandleSignal:report"}
-	if err := r.Client.GetWorkflow(ctx, "fleet/x", "").Get(ctx, nil); err != nil {
-		// The fleet may not be started yet: its trace is awaited below.
-		t.Logf("fleet: %v", err)
-	}
 	await(t, r, create.SpanContext().TraceID(), created)
 	if err := r.Client.GetWorkflow(ctx, "fleet/x", "").Get(ctx, nil); err != nil {
 		t.Fatal(err)
@@ -459,36 +298,4 @@ func TestNothingSecretIsStored(t *testing.T) {
 	if diff := cmp.Diff([]codes.Code{codes.Unset, codes.Error}, status); diff != "" {
 		t.Errorf("status of the attempts (-want +got):\n%s", diff)
 	}
-}
-
-// syncBuffer is a buffer that a logger and a test share.
-type syncBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (s *syncBuffer) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.Write(p)
-}
-
-func (s *syncBuffer) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.String()
-}
-
-// has reports whether one line has all the parts.
-func (s *syncBuffer) has(parts ...string) bool {
-	for line := range strings.Lines(s.String()) {
-		all := true
-		for _, p := range parts {
-			all = all && strings.Contains(line, p)
-		}
-		if all {
-			return true
-		}
-	}
-	return false
 }
