@@ -107,15 +107,12 @@ func (c *call) answer(a *action) (int, any, error) { return 201, obj{"action": a
 // locked reports whether an action is running on the object.
 func (p *project) locked(kind string, id int64) bool {
 	for _, a := range p.running {
-		if !a.Hidden && !unlocking[a.Command] && slices.Contains(a.On, resource{kind, id}) {
+		if !a.Hidden && slices.Contains(a.On, resource{kind, id}) {
 			return true
 		}
 	}
 	return false
 }
-
-// unlocking are the commands that leave what they work on usable.
-var unlocking = map[string]bool{"apply_firewall": true, "remove_firewall": true, "set_firewall_rules": true}
 
 // lockedErr is the answer for an object that is locked, nil when it is not.
 func (p *project) lockedErr(kind string, id int64) error {
@@ -161,6 +158,9 @@ func (s *Sim) nextRunning() (owner *project, first *action) {
 	for _, token := range s.tokens() {
 		p := s.st.Projects[token]
 		for _, a := range p.running {
+			if s.held[a.Command] {
+				continue
+			}
 			if first == nil || a.EndsAt.Before(first.EndsAt) || a.EndsAt.Equal(first.EndsAt) && a.ID < first.ID {
 				owner, first = p, a
 			}

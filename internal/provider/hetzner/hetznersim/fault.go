@@ -37,6 +37,9 @@ const (
 	FaultDelayAnswer FaultKind = "delay-answer"
 	// FaultOmit leaves Fields out of the objects of the answer.
 	FaultOmit FaultKind = "omit"
+	// FaultHang does not answer until the fault is removed; then the request is
+	// carried out.
+	FaultHang FaultKind = "hang"
 	// FaultLag shows listings as they were Delay ago. Lookups by name are not
 	// affected unless Query asks for them.
 	FaultLag FaultKind = "lag"
@@ -66,6 +69,9 @@ type Fault struct {
 	Code    string        `json:"code,omitempty"`
 	Message string        `json:"message,omitempty"`
 	Delay   time.Duration `json:"delay,omitempty"` // in nanoseconds
+	// Reset is when RateLimit-Reset says that the budget is full again, counted
+	// from the request; for the code rate_limit_exceeded.
+	Reset time.Duration `json:"reset,omitempty"`
 	// Command limits FaultActionError to actions of this command.
 	Command string `json:"command,omitempty"`
 	// Fields are dotted paths for FaultOmit, such as "image" or
@@ -79,6 +85,7 @@ type Fault struct {
 type activeFault struct {
 	Fault
 	id, seen, hits int
+	removed        chan struct{}
 }
 
 // AddFault switches a fault on and returns its id.
@@ -86,7 +93,7 @@ func (s *Sim) AddFault(f Fault) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.faultSeq++
-	s.faults = append(s.faults, &activeFault{Fault: f, id: s.faultSeq})
+	s.faults = append(s.faults, &activeFault{Fault: f, id: s.faultSeq, removed: make(chan struct{})})
 	return s.faultSeq
 }
 
@@ -94,14 +101,24 @@ func (s *Sim) AddFault(f Fault) int {
 func (s *Sim) RemoveFault(id int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.faults = slices.DeleteFunc(s.faults, func(f *activeFault) bool { return f.id == id })
+	s.dropFaults(func(f *activeFault) bool { return f.id == id })
+}
+
+func (s *Sim) dropFaults(which func(*activeFault) bool) {
+	s.faults = slices.DeleteFunc(s.faults, func(f *activeFault) bool {
+		if !which(f) {
+			return false
+		}
+		close(f.removed)
+		return true
+	})
 }
 
 // ClearFaults switches all faults off.
 func (s *Sim) ClearFaults() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.faults = nil
+	s.dropFaults(func(*activeFault) bool { return true })
 }
 
 // FaultHits is how often a fault has struck; 0 for one that was removed.

@@ -192,3 +192,42 @@ func TestFaultOmit(t *testing.T) {
 		t.Errorf("public_net: %v", pub)
 	}
 }
+
+func TestFaultHang(t *testing.T) {
+	t.Parallel()
+	b := serve(t, hetznersim.Options{}, false)
+	id := b.sim.AddFault(hetznersim.Fault{Kind: hetznersim.FaultHang, Times: -1})
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
+	defer cancel()
+	_, _, err := b.client.Server.Create(ctx, hcloud.ServerCreateOpts{Name: "web", ServerType: &hcloud.ServerType{Name: "cx23"}, Image: &hcloud.Image{Name: "debian-12"}})
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("while it hangs: %v", err)
+	}
+	done := make(chan error, 1)
+	go func() {
+		_, _, err := b.client.Server.List(t.Context(), hcloud.ServerListOpts{})
+		done <- err
+	}()
+	for deadline := time.Now().Add(5 * time.Second); b.sim.FaultHits(id) < 2; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the list never arrived")
+		}
+	}
+	b.sim.RemoveFault(id)
+	if err := <-done; err != nil {
+		t.Errorf("afterwards: %v", err)
+	}
+	if n := len(b.sim.Servers(token)); n != 0 {
+		t.Errorf("%d servers of a request that was given up", n)
+	}
+}
+
+func TestFaultReset(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, hetznersim.Options{})
+	b.sim.AddFault(hetznersim.Fault{Kind: hetznersim.FaultError, Code: "rate_limit_exceeded", Reset: 7 * time.Second})
+	a := b.call("GET", "/servers", "")
+	if a.status != 429 || a.header.Get("RateLimit-Remaining") != "0" || a.header.Get("RateLimit-Reset") != fmt.Sprint(epoch.Add(7*time.Second).Unix()) {
+		t.Errorf("%d %v", a.status, a.header)
+	}
+}

@@ -12,7 +12,7 @@ import (
 // check refuses a fault that could never strike.
 func (f Fault) check() error {
 	kinds := []FaultKind{FaultError, FaultErrorAfter, FaultLoseRequest, FaultLoseAnswer, FaultCutBody, FaultTruncate, FaultMalformed,
-		FaultDelay, FaultDelayAnswer, FaultOmit, FaultLag, FaultActionError}
+		FaultDelay, FaultDelayAnswer, FaultHang, FaultOmit, FaultLag, FaultActionError}
 	if !slices.Contains(kinds, f.Kind) {
 		return fmt.Errorf("fault.kind: %q: want one of %v", f.Kind, kinds)
 	}
@@ -115,6 +115,75 @@ func (s *Sim) Leftovers(token string) map[string]int {
 		if n > 0 {
 			out[kind] = n
 		}
+	}
+	return out
+}
+
+// Hold keeps actions of a command, such as "start_server" or "delete_server",
+// from ending until release is called.
+func (s *Sim) Hold(command string) (release func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.held[command] = true
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.held, command)
+		s.schedule()
+	}
+}
+
+// PlaceServer puts a running server into a project, as somebody else would
+// have made it.
+func (s *Sim) PlaceServer(token, name string, labels map[string]string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.now()
+	s.advance(now)
+	c := &call{s: s, p: s.addProject(token, token), now: now, fails: func(string) *actionError { return nil }}
+	t, img := serverTypes[1], systemImages[0]
+	v := &server{base: base{ID: s.id(), Name: name, Labels: maps.Clone(labels), Created: now}, Status: stRunning,
+		Type: t.name, Location: t.locations[0], Image: img.ID, Disk: t.disk}
+	v.IPv4 = c.newPrimaryIP("ipv4", "", v.Location).ID
+	ip, _ := c.p.Primary.get(v.IPv4)
+	ip.Assignee, ip.AssigneeType = v.ID, "server"
+	c.p.Servers.put(v)
+}
+
+// Object is anything in a project, for a test that looks at everything.
+type Object struct {
+	Kind   string // "server", "primary_ip", ...
+	ID     int64
+	Name   string
+	Labels map[string]string
+}
+
+// Objects lists everything in all projects, by kind and id.
+func (s *Sim) Objects() []Object {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.advance(s.now())
+	var out []Object
+	for _, token := range s.tokens() {
+		p := s.st.Projects[token]
+		out = append(out, objects("server", p.Servers)...)
+		out = append(out, objects("volume", p.Volumes)...)
+		out = append(out, objects("floating_ip", p.Floating)...)
+		out = append(out, objects("primary_ip", p.Primary)...)
+		out = append(out, objects("network", p.Networks)...)
+		out = append(out, objects("firewall", p.Firewalls)...)
+		out = append(out, objects("load_balancer", p.Balancers)...)
+		out = append(out, objects("ssh_key", p.Keys)...)
+		out = append(out, objects("placement_group", p.Groups)...)
+		out = append(out, objects("image", p.Images)...)
+	}
+	return out
+}
+
+func objects[T object](kind string, s store[T]) (out []Object) {
+	for _, o := range s.all() {
+		b := o.meta()
+		out = append(out, Object{Kind: kind, ID: b.ID, Name: b.Name, Labels: maps.Clone(b.Labels)})
 	}
 	return out
 }

@@ -58,6 +58,9 @@ func (c *call) list(rules listRules, in []view) (int, any, error) {
 	if err != nil {
 		return 0, nil, err
 	}
+	if most := c.s.opts.MaxPerPage; most > 0 {
+		perPage = min(perPage, most)
+	}
 	from := min((page-1)*perPage, len(views))
 	to := min(from+perPage, len(views))
 	items := make([]obj, 0, to-from)

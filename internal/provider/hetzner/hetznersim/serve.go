@@ -101,7 +101,7 @@ func (s *Sim) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	f := s.pick(r, path)
-	if !s.wait(f.before()) {
+	if !s.wait(f.before()) || !s.hang(r, f) {
 		return
 	}
 	if f.has(FaultLoseRequest) {
@@ -128,6 +128,22 @@ func (s *Sim) wait(d time.Duration) bool {
 	case <-s.done:
 		return false
 	}
+}
+
+// hang waits until a FaultHang is removed, or the client has gone: what hangs in
+// front of the API is not carried out for nobody.
+func (s *Sim) hang(r *http.Request, f faultSet) bool {
+	h := f.first(FaultHang)
+	if h == nil {
+		return true
+	}
+	select {
+	case <-h.removed:
+		return true
+	case <-r.Context().Done():
+	case <-s.done:
+	}
+	return false
 }
 
 // answer carries the request out with the simulator locked.
@@ -198,6 +214,9 @@ func (s *Sim) run(c *call, a *answered, rt route, routeErr error, f faultSet) (i
 	if err := f.refusal(); err != nil {
 		if err.Code == "rate_limit_exceeded" {
 			a.header.Set("RateLimit-Remaining", "0")
+			if reset := f.first(FaultError).Reset; reset > 0 {
+				a.header.Set("RateLimit-Reset", strconv.FormatInt(c.now.Add(reset+time.Second-1).Unix(), 10))
+			}
 		}
 		return 0, nil, err
 	}

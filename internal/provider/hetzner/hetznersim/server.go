@@ -86,6 +86,9 @@ func (p *project) serverView(s *Sim, v *server) obj {
 func listServers(c *call) (int, any, error) {
 	var views []view
 	for _, v := range c.p.Servers.seenAt(c.now, c.lag) {
+		if c.s.hidden(v) {
+			continue
+		}
 		w := viewOf(&v.base, c.p.serverView(c.s, v))
 		w.status = v.Status
 		views = append(views, w)
@@ -96,11 +99,14 @@ func listServers(c *call) (int, any, error) {
 
 func (c *call) server() (*server, error) {
 	v, ok := c.p.Servers.get(c.ids[0])
-	if !ok {
+	if !ok || c.s.hidden(v) {
 		return nil, notFound("server", c.ids[0])
 	}
 	return v, nil
 }
+
+// hidden reports whether the server is on its way out and not shown.
+func (s *Sim) hidden(v *server) bool { return s.opts.HideDeleted && v.Status == stDeleting }
 
 func getServer(c *call) (int, any, error) {
 	v, err := c.server()

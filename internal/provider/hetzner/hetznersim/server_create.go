@@ -129,6 +129,11 @@ func (c *call) planServer(req serverCreate) (serverPlan, error) {
 	if !plan.v4 && !plan.v6 && len(req.Firewalls) > 0 {
 		return plan, fail("private_net_only_server", "server has no public interface")
 	}
+	for _, id := range req.Volumes {
+		if err := c.p.lockedErr("volume", id); err != nil {
+			return plan, err
+		}
+	}
 	return plan, c.checkServerAddresses(plan)
 }
 

@@ -29,6 +29,13 @@ type Options struct {
 	// KeepAutoIPs makes the addresses that come with a server without
 	// auto_delete, which the vendor's document leaves open.
 	KeepAutoIPs bool
+	// HideDeleted makes a server that is being deleted invisible at once, while
+	// its action runs, its name is taken and its addresses are assigned. The
+	// vendor's document says that a delete is immediate and means either.
+	HideDeleted bool
+	// MaxPerPage makes pages smaller than asked for, without a word; 0 means the
+	// vendor's limit.
+	MaxPerPage int
 	// Backend puts something real behind the servers; nil means nothing.
 	Backend Backend
 	// StateFile, when set, is where the state is read from at the start and
@@ -53,6 +60,7 @@ type Sim struct {
 	st       state
 	sold     map[string]soldOut // by location/type
 	unpriced map[string]bool
+	held     map[string]bool // commands whose actions do not end
 	faults   []*activeFault
 	faultSeq int
 	requests []Request
@@ -99,7 +107,7 @@ type project struct {
 // read, since going on would forget what runs.
 func New(opts Options) *Sim {
 	s := &Sim{opts: opts, now: opts.Now, timing: opts.Timing.withDefaults(), log: opts.Logger,
-		sold: map[string]soldOut{}, unpriced: map[string]bool{}, done: make(chan struct{})}
+		sold: map[string]soldOut{}, unpriced: map[string]bool{}, held: map[string]bool{}, done: make(chan struct{})}
 	if s.now == nil {
 		s.now = time.Now
 	}

@@ -352,3 +352,58 @@ func TestParallelUse(t *testing.T) {
 		t.Errorf("%d servers of one name", n)
 	}
 }
+
+func TestHold(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, hetznersim.Options{})
+	release := b.sim.Hold("start_server")
+	s := b.create("web").Server
+	b.settle()
+	if got := b.server(s.ID).Status; got != hcloud.ServerStatusStarting {
+		t.Errorf("held, the server is %s", got)
+	}
+	release()
+	if got := b.server(s.ID).Status; got != hcloud.ServerStatusRunning {
+		t.Errorf("released, the server is %s", got)
+	}
+}
+
+func TestHideDeleted(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, hetznersim.Options{HideDeleted: true})
+	s := b.create("web").Server
+	b.settle()
+	ok[*hcloud.ServerDeleteResult](b)(b.client.Server.DeleteWithResult(t.Context(), s))
+	if got := b.server(s.ID); got != nil || len(b.names("")) != 0 {
+		t.Errorf("a server that is being deleted is shown: %+v", got)
+	}
+	if left := b.sim.Leftovers(token); left["servers"] != 1 || left["primary_ips"] != 2 {
+		t.Errorf("while its action runs there are %v", left)
+	}
+	b.settle()
+	if left := b.sim.Leftovers(token); len(left) != 0 {
+		t.Errorf("left over: %v", left)
+	}
+}
+
+func TestPlacedServersAndSmallPages(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, hetznersim.Options{MaxPerPage: 2})
+	for _, name := range []string{"a", "b", "c"} {
+		b.sim.PlaceServer(token, name, map[string]string{"who": "else"})
+	}
+	all, err := b.client.Server.All(t.Context())
+	if err != nil || len(all) != 3 || all[2].Status != hcloud.ServerStatusRunning || all[2].Labels["who"] != "else" {
+		t.Errorf("placed servers: %v, %v", all, err)
+	}
+	if n := b.sim.Count("GET /servers"); n != 2 {
+		t.Errorf("%d pages, want 2", n)
+	}
+	kinds := map[string]int{}
+	for _, o := range b.sim.Objects() {
+		kinds[o.Kind]++
+	}
+	if diff := cmp.Diff(map[string]int{"server": 3, "primary_ip": 3}, kinds); diff != "" {
+		t.Errorf("objects (-want +got)\n%s", diff)
+	}
+}
