@@ -11,6 +11,7 @@ import (
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/temporal"
 
+	"github.com/tollgate-dev/tollgate/internal/codec"
 	"github.com/tollgate-dev/tollgate/workflows"
 )
 
@@ -50,6 +51,7 @@ func (s *session) classify(ctx context.Context, what string, err error) *Error {
 		application  *temporal.ApplicationError
 		unavailable  *serviceerror.Unavailable
 		deadline     *serviceerror.DeadlineExceeded
+		unknownKey   *codec.UnknownKeyError
 	)
 	switch {
 	case errors.Is(context.Cause(ctx), errNoWorker), errors.Is(err, errNoWorker):
@@ -63,7 +65,8 @@ func (s *session) classify(ctx context.Context, what string, err error) *Error {
 			"temporal at %s refuses this client: %v", s.conn.Address, err)
 	case errors.As(err, &application):
 		return updateError(what, application)
-	case errors.Is(err, converter.ErrUnableToDecode):
+	case errors.As(err, &unknownKey), errors.Is(err, codec.ErrNotAuthentic),
+		errors.Is(err, converter.ErrUnableToDecode), errors.Is(err, converter.ErrEncodingIsNotSupported):
 		return s.decodeError(what, err)
 	case errors.As(err, &queryFailed):
 		return fail(ExitFailure, "", "%s: the workflow could not answer: %s", what, queryFailed.Message)

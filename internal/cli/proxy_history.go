@@ -101,8 +101,8 @@ func (s *session) history(ctx context.Context, o object) (proxyHistory, error) {
 	for _, r := range slices.Backward(runs) {
 		t.add(r.id, r.events)
 	}
-	h.Entries = append(h.Entries, t.entries...)
 	h.Now = t.now(d)
+	h.Entries = append(h.Entries, t.entries...)
 	if t.unusable > 0 {
 		hint := "give the workers' key file with --codec-key-file or " + envKeyFile
 		if s.conn.Encrypted {
@@ -126,7 +126,8 @@ func (s *session) events(ctx context.Context, o object, runID string) ([]*histor
 	return out, nil
 }
 
-// now tells what is under way: the pending activities with their latest failure.
+// now tells what is under way: the pending activities with their latest failure,
+// and the waits.
 func (t *timeline) now(d *workflowservice.DescribeWorkflowExecutionResponse) []string {
 	var out []string
 	for _, p := range d.GetPendingActivities() {
@@ -139,6 +140,12 @@ func (t *timeline) now(d *workflowservice.DescribeWorkflowExecutionResponse) []s
 		}
 		out = append(out, line)
 	}
+	for _, w := range t.timers {
+		e := &t.entries[w.entry]
+		e.Kind = entryWait
+		out = append(out, "waits until "+formatTime(w.ends)+": "+orDash(e.Detail))
+	}
+	slices.Sort(out)
 	if w := d.GetPendingWorkflowTask(); w.GetAttempt() > 1 {
 		out = append(out, fmt.Sprintf("the workflow task is at attempt %d: the workers' log says why", w.GetAttempt()))
 	}

@@ -49,14 +49,14 @@ type timeline struct {
 	converter converter.DataConverter
 	failures  converter.FailureConverter
 	run       string
-	first     bool // the next run is the first of the chain
-	entries   []entry
+
+	entries []entry
 
 	steps    map[int64]*step   // by the id of the scheduling event
+	timers   map[int64]timer   // that run, by the id of the starting event
 	asked    map[string]string // update name by update id
 	state    string
 	broken   string // cause of the latest failed workflow task, said once
-	ended    bool   // the chain has ended
 	unusable int    // payloads that could not be decoded
 }
 
@@ -67,17 +67,22 @@ type step struct {
 	last          *failurepb.Failure
 }
 
+// timer is a wait. It is worth a line if it was not cut short.
+type timer struct {
+	entry int
+	ends  time.Time
+}
+
 func newTimeline(dc converter.DataConverter, fc converter.FailureConverter) *timeline {
-	return &timeline{converter: dc, failures: fc, first: true, asked: map[string]string{}}
+	return &timeline{converter: dc, failures: fc, asked: map[string]string{}}
 }
 
 // add reads the events of the next run.
 func (t *timeline) add(runID string, events []*historypb.HistoryEvent) {
-	t.run, t.steps = runID, map[int64]*step{}
+	t.run, t.steps, t.timers = runID, map[int64]*step{}, map[int64]timer{}
 	for _, e := range events {
 		t.event(e)
 	}
-	t.first = false
 }
 
 func (t *timeline) put(e *historypb.HistoryEvent, kind, what, detail, by string) {
@@ -109,7 +114,12 @@ func (t *timeline) event(e *historypb.HistoryEvent) {
 		t.activity(e)
 	case enumspb.EVENT_TYPE_TIMER_STARTED:
 		a := e.GetTimerStartedEventAttributes()
-		t.put(e, entryWait, "waits "+a.GetStartToFireTimeout().AsDuration().String(), t.summary(e.GetUserMetadata()), "")
+		t.put(e, entryDetail, "waits "+a.GetStartToFireTimeout().AsDuration().String(), t.summary(e.GetUserMetadata()), "")
+		t.timers[e.GetEventId()] = timer{len(t.entries) - 1, e.GetEventTime().AsTime().Add(a.GetStartToFireTimeout().AsDuration())}
+	case enumspb.EVENT_TYPE_TIMER_FIRED:
+		t.waited(e.GetTimerFiredEventAttributes().GetStartedEventId())
+	case enumspb.EVENT_TYPE_TIMER_CANCELED:
+		delete(t.timers, e.GetTimerCanceledEventAttributes().GetStartedEventId())
 	case enumspb.EVENT_TYPE_WORKFLOW_TASK_FAILED:
 		a := e.GetWorkflowTaskFailedEventAttributes()
 		if cause := a.GetCause().String(); cause != t.broken {
@@ -122,6 +132,14 @@ func (t *timeline) event(e *historypb.HistoryEvent) {
 		t.put(e, entryDetail, "marker "+e.GetMarkerRecordedEventAttributes().GetMarkerName(), t.summary(e.GetUserMetadata()), "")
 	default:
 		t.closed(e)
+	}
+}
+
+// waited makes a line of a wait that came to its end.
+func (t *timeline) waited(id int64) {
+	if w, ok := t.timers[id]; ok {
+		t.entries[w.entry].Kind = entryWait
+		delete(t.timers, id)
 	}
 }
 
@@ -215,7 +233,11 @@ func (t *timeline) attributes(e *historypb.HistoryEvent) {
 	if healthy {
 		health = "healthy"
 	}
-	detail := joinText(text(workflows.AttrReason.GetName()), health, text(workflows.AttrInstance.GetName()), text(workflows.AttrIP.GetName()))
+	reason := text(workflows.AttrReason.GetName())
+	if reason == phase {
+		reason = ""
+	}
+	detail := joinText(reason, health, text(workflows.AttrInstance.GetName()), text(workflows.AttrIP.GetName()))
 	if state := phase + detail; state != t.state {
 		t.state = state
 		t.put(e, entryState, phase, detail, "")
@@ -246,7 +268,6 @@ func (t *timeline) closed(e *historypb.HistoryEvent) {
 	default:
 		return
 	}
-	t.ended = true
 }
 
 // decode reads the first payload. What cannot be decoded is counted.
