@@ -155,9 +155,23 @@ func (p *proxy) reportDue() bool {
 	if p.gone {
 		return !p.goneReported
 	}
-	r := p.row()
-	r.Seq = p.Reported.Seq
-	return p.reporting || p.forceReport || !reflect.DeepEqual(r, p.Reported)
+	if p.ObservedGeneration == 0 && p.Reported.Seq == 0 && !p.Latched && p.RetryAt.IsZero() && p.DeleteReason == "" {
+		return false // the first row has the first instance's name in it
+	}
+	return p.reporting || p.forceReport || !reflect.DeepEqual(material(p.row()), material(p.Reported))
+}
+
+// material leaves of a row what is worth a report. How far a new instance has
+// come is not: it would triple the reports, and the status has it.
+func material(r api.FleetRow) api.FleetRow {
+	r.Seq, r.Since = 0, time.Time{}
+	if !r.Latched {
+		r.Reason = ""
+	}
+	if !r.Healthy {
+		r.InstanceID, r.InstanceName, r.IP, r.Port = "", "", "", 0
+	}
+	return r
 }
 
 // reporter keeps the fleet's row up to date, one report at a time.
