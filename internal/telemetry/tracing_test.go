@@ -70,7 +70,7 @@ func TestSamplerOfOperations(t *testing.T) {
 			for range 400 {
 				_, s := tr.StartOperation(t.Context(), "op")
 				s.End()
-				_, s = tr.TracerProvider().Tracer("x").Start(t.Context(), "background")
+				_, s = tr.TracerProvider().Tracer("x").Start(t.Context(), "background", trace.WithAttributes(attribute.String("provider", "local")))
 				s.End()
 			}
 			if n := len(rec.Ended()); n < tt.min || n > tt.max {
