@@ -101,7 +101,8 @@ func writeFlags(b *strings.Builder, fs *pflag.FlagSet) {
 		if f.Shorthand != "" {
 			name = "`-" + f.Shorthand + "`, " + name
 		}
-		if f.DefValue == "true" || f.Name == "limit" {
+		zero := f.DefValue == "" || f.DefValue == "false" || f.DefValue == "[]" || f.DefValue == "0" || f.DefValue == "0s"
+		if !zero && !strings.Contains(text, "default") {
 			text += " (default " + f.DefValue + ")"
 		}
 		fmt.Fprintf(b, "| %s | %s |\n", strings.ReplaceAll(name, "|", "\\|"), strings.ReplaceAll(text, "|", "\\|"))
