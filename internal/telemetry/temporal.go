@@ -77,8 +77,7 @@ var _ interceptor.Tracer = (*temporalTracer)(nil)
 // span is what the SDK hands around. It holds a parent that came by header, too.
 type span struct {
 	trace.Span
-	fromHeader bool // what came with a request
-	noHeader   bool // the receiver does not belong to this trace
+	noHeader bool // the receiver does not belong to this trace
 }
 
 func (t *temporalTracer) Options() interceptor.TracerOptions {
@@ -90,7 +89,7 @@ func (t *temporalTracer) UnmarshalSpan(m map[string]string) (interceptor.TracerS
 	if !trace.SpanContextFromContext(ctx).IsValid() {
 		return nil, nil // started by somebody who traces differently, or not at all
 	}
-	return &span{Span: trace.SpanFromContext(ctx), fromHeader: true}, nil
+	return &span{Span: trace.SpanFromContext(ctx)}, nil
 }
 
 func (t *temporalTracer) MarshalSpan(ts interceptor.TracerSpan) (map[string]string, error) {
@@ -134,9 +133,9 @@ func (t *temporalTracer) StartSpan(opts *interceptor.TracerStartSpanOptions) (in
 			return nil, fmt.Errorf("start span %s: parent is a %T", t.SpanName(opts), opts.Parent)
 		}
 		parent = p.SpanContext()
-		if t.ownsNothing(opts, p) {
-			parent = trace.SpanContext{}
-		}
+	}
+	if opts.Operation == opRunWorkflow && t.background[opts.Name] {
+		parent = trace.SpanContext{} // whoever started it
 	}
 	if !parent.IsSampled() {
 		return &span{Span: unrecorded(parent)}, nil
@@ -145,16 +144,6 @@ func (t *temporalTracer) StartSpan(opts *interceptor.TracerStartSpanOptions) (in
 		return &span{Span: t.runWorkflow(parent, opts)}, nil
 	}
 	return &span{Span: t.start(context.Background(), parent, opts), noHeader: opts.Operation == opCreateSchedule}, nil
-}
-
-// ownsNothing reports whether the parent that the SDK found is not the cause of
-// the span: a background workflow's starter, or, for a signal, update or query
-// without a trace, the one who once started the workflow.
-func (t *temporalTracer) ownsNothing(opts *interceptor.TracerStartSpanOptions, parent *span) bool {
-	if opts.Operation == opRunWorkflow {
-		return t.background[opts.Name]
-	}
-	return t.replaying != nil && opts.FromHeader && !parent.fromHeader
 }
 
 func (t *temporalTracer) start(ctx context.Context, parent trace.SpanContext, opts *interceptor.TracerStartSpanOptions) trace.Span {

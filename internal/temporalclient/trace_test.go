@@ -216,6 +216,13 @@ func TestTracesOfALongLife(t *testing.T) {
 		t.Fatal(err)
 	}
 	doing(1)
+	untraced, err := r.Client.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{WorkflowID: "entity", UpdateName: "replace", WaitForStage: client.WorkflowUpdateStageCompleted})
+	if err == nil {
+		err = untraced.Get(ctx, nil)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 	await(t, r, create.SpanContext().TraceID(), created)
 
 	// An update's work is in the update's trace.
@@ -241,7 +248,7 @@ func TestTracesOfALongLife(t *testing.T) {
 	if err := r.Client.SignalWorkflow(ctx, "entity", "", "first", nil); err != nil {
 		t.Fatal(err)
 	}
-	doing(3)
+	doing(4)
 	await(t, r, create.SpanContext().TraceID(), append(created, started+"/StartActivity:Work", started+"/StartActivity:Work/RunActivity:Work",
 		started+"/StartActivity:Work/RunActivity:Work/provider.create", started+"/StartActivity:Work/RunActivity:Work/provider.create/HTTP GET"))
 	onlyTraces(t, r, create.SpanContext().TraceID(), replace.SpanContext().TraceID())
