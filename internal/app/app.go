@@ -17,6 +17,7 @@ import (
 	"github.com/tollgate-dev/tollgate/internal/codec"
 	"github.com/tollgate-dev/tollgate/internal/config"
 	"github.com/tollgate-dev/tollgate/internal/discovery"
+	"github.com/tollgate-dev/tollgate/internal/metrics"
 	"github.com/tollgate-dev/tollgate/internal/provider"
 	"github.com/tollgate-dev/tollgate/internal/provider/decorators"
 	"github.com/tollgate-dev/tollgate/internal/telemetry"
@@ -26,14 +27,16 @@ import (
 // App is a running Tollgate: workers and servers. Make one with New and run it
 // once.
 type App struct {
-	opts    Options
-	log     *slog.Logger
-	level   *slog.LevelVar
-	metrics *telemetry.Metrics
-	config  *config.Metrics
-	calls   *decorators.Metrics
-	budgets *decorators.Budgets
-	usable  *prometheus.GaugeVec
+	opts  Options
+	log   *slog.Logger
+	level *slog.LevelVar
+
+	telemetry *telemetry.Metrics
+	config    *config.Metrics
+	calls     *decorators.Metrics
+	budgets   *decorators.Budgets
+	usable    *prometheus.GaugeVec
+	watched   *metrics.Metrics
 
 	conn     *temporalclient.Connection
 	keys     *codec.KeyFile
@@ -113,20 +116,25 @@ func (a *App) instruments(cfg *config.Config) (err error) {
 			return err
 		}
 	}
-	if a.metrics = a.opts.Metrics; a.metrics == nil {
-		if a.metrics, err = telemetry.NewMetrics(telemetry.ReadBuildInfo(""), a.log); err != nil {
+	if a.telemetry = a.opts.Metrics; a.telemetry == nil {
+		if a.telemetry, err = telemetry.NewMetrics(telemetry.ReadBuildInfo(""), a.log); err != nil {
 			return err
 		}
 	}
-	reg := a.metrics.Registry()
+	reg := a.telemetry.Registry()
 	a.config, a.calls = config.NewMetrics(reg), decorators.NewMetrics(reg)
 	a.budgets = decorators.NewBudgets(a.calls)
-	a.usable = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+	a.usable, a.watched = newUsable(reg), metrics.New(reg)
+	return nil
+}
+
+func newUsable(reg prometheus.Registerer) *prometheus.GaugeVec {
+	g := prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "tollgate_provider_usable",
 		Help: "1 for each configured provider that could be built, 0 for one that could not; the log says why.",
 	}, []string{"provider", "type"})
-	reg.MustRegister(a.usable)
-	return nil
+	reg.MustRegister(g)
+	return g
 }
 
 // openKeys opens the keyring that payloads are encrypted with. One that the
@@ -157,7 +165,7 @@ func (a *App) openKeys(cfg *config.Config) (err error) {
 func (a *App) connect(ctx context.Context) (err error) {
 	if a.conn = a.opts.Connection; a.conn == nil {
 		t := a.opts.Temporal
-		t.Codec, t.Logger, t.Metrics = codec.New(a.keys), a.log, a.metrics.Temporal()
+		t.Codec, t.Logger, t.Metrics = codec.New(a.keys), a.log, a.telemetry.Temporal()
 		if a.opts.Tracing != nil {
 			t.TracerProvider = a.opts.Tracing.TracerProvider()
 		}
@@ -211,7 +219,7 @@ func (a *App) drain(cause error, servers *servers, background *sync.WaitGroup) e
 	if errors.Is(cause, context.Canceled) || errors.Is(cause, context.DeadlineExceeded) {
 		cause = nil
 	}
-	a.log.Info("drained", "took", time.Since(began), "error", cause)
+	a.log.Info("drained", "took", time.Since(began))
 	return cause
 }
 
@@ -226,10 +234,10 @@ func (a *App) close() {
 		if a.conn != nil && a.opts.Connection == nil {
 			a.conn.Close()
 		}
-		if a.metrics != nil && a.opts.Metrics == nil {
+		if a.telemetry != nil && a.opts.Metrics == nil {
 			ctx, cancel := context.WithTimeout(context.Background(), flushTimeout)
 			defer cancel()
-			_ = a.metrics.Shutdown(ctx) // nothing is pushed, so nothing is lost
+			_ = a.telemetry.Shutdown(ctx) // nothing is pushed, so nothing is lost
 		}
 	})
 }

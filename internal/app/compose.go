@@ -11,7 +11,6 @@ import (
 	"github.com/tollgate-dev/tollgate/activities"
 	"github.com/tollgate-dev/tollgate/internal/config"
 	"github.com/tollgate-dev/tollgate/internal/discovery"
-	"github.com/tollgate-dev/tollgate/internal/metrics"
 	"github.com/tollgate-dev/tollgate/internal/probe"
 	"github.com/tollgate-dev/tollgate/internal/provider"
 	"github.com/tollgate-dev/tollgate/internal/provider/decorators"
@@ -40,7 +39,6 @@ func limits(p config.Provider) decorators.BudgetOptions {
 // compose makes what lasts as long as the process: activities, workers and the
 // discovery API. They ask for the configuration when they need it.
 func (a *App) compose(installation string) {
-	watching := metrics.New(a.metrics.Registry())
 	secret := func(ctx context.Context, name string) (provider.Sensitive, error) {
 		return a.Config().Secret(ctx, name)
 	}
@@ -49,14 +47,14 @@ func (a *App) compose(installation string) {
 	proxies := &activities.Proxies{Installation: installation, Lookup: a.lookup, Secret: secret, ProbeProxy: a.probeProxy}
 	fleet := &activities.Fleet{
 		Temporal: a.conn.Client, Shards: shards, ProbeProxy: a.probeProxy, ProbeControl: a.probeControl, Secret: secret,
-		Concurrency: func() int { return a.Config().Probe.Concurrency }, Metrics: watching,
+		Concurrency: func() int { return a.Config().Probe.Concurrency }, Metrics: a.watched,
 	}
-	sweeps := &activities.Sweeps{Metrics: watching}
-	drift := &activities.Drift{Installation: installation, Lookup: a.lookup, Temporal: a.conn.Client, Metrics: watching}
-	gc := &activities.GC{Installation: installation, Lookup: a.lookup, Temporal: a.conn.Client, Shards: shards, Metrics: watching}
+	sweeps := &activities.Sweeps{Metrics: a.watched}
+	drift := &activities.Drift{Installation: installation, Lookup: a.lookup, Temporal: a.conn.Client, Metrics: a.watched}
+	gc := &activities.GC{Installation: installation, Lookup: a.lookup, Temporal: a.conn.Client, Shards: shards, Metrics: a.watched}
 	health := &activities.Health{
 		Lookup: a.lookup, Type: func(name string) string { p, _ := a.Config().Provider(name); return p.Type },
-		Interval: func() time.Duration { return a.Config().Health.Interval }, Metrics: watching,
+		Interval: func() time.Duration { return a.Config().Health.Interval }, Metrics: a.watched,
 	}
 	a.pool = &pool{
 		client: a.conn.Client, log: a.log,
@@ -79,7 +77,7 @@ func (a *App) compose(installation string) {
 		Fleets:  func() []discovery.Fleet { return a.current.Load().fleets },
 		Token:   a.discoveryToken,
 		Logger:  telemetry.Component(a.log, "discovery"),
-		Metrics: a.metrics.Registry(),
+		Metrics: a.telemetry.Registry(),
 	})
 }
 

@@ -27,12 +27,16 @@ func (a *App) commit(ctx context.Context, v *version) error {
 	for _, e := range a.registry.Entries() {
 		p, _ := v.cfg.Provider(e.Name)
 		a.budgets.For(e.Name, limits(p)) // of those that were kept, too
+		a.watched.Declare(e.Name)
 		usable := a.usable.WithLabelValues(e.Name, e.Type)
 		usable.Set(1)
 		if e.Err != nil {
 			usable.Set(0)
 			a.log.Error("a provider cannot be used", "provider", e.Name, "error", e.Err)
 		}
+	}
+	for _, name := range changes.Removed {
+		a.watched.Forget(name)
 	}
 	a.current.Store(v)
 	a.level.Set(v.cfg.Log.Level)

@@ -25,7 +25,7 @@ func (a *App) serve(fatal func(error)) *servers {
 	}
 	if a.prom != nil {
 		mux := http.NewServeMux()
-		mux.Handle("GET /metrics", a.metrics.Handler())
+		mux.Handle("GET /metrics", a.telemetry.Handler())
 		s.metrics = start("metrics", a.prom, mux, fatal)
 	}
 	return s
