@@ -352,14 +352,24 @@ func (b *Backend) remove(id int64) {
 	}
 }
 
-// call runs one request: latency, faults before, the work, faults after.
+// call runs one request: the way there, faults before, the work, faults after,
+// the way back. When the context ends on the way back the work is done and the
+// caller does not know.
 func (b *Backend) call(ctx context.Context, cred string, c Call, work func() error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := b.wait(ctx, c); err != nil {
+	hung, there, back := b.delays(c)
+	if err := wait(ctx, hung, there); err != nil {
 		return err
 	}
+	if err := b.serve(cred, c, work); err != nil {
+		return err
+	}
+	return wait(ctx, nil, back)
+}
+
+func (b *Backend) serve(cred string, c Call, work func() error) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.hooks.calls[c]++

@@ -71,8 +71,8 @@ func (b *Backend) Inject(f Fault) (heal func()) {
 	}
 }
 
-// SetLatency makes each request of the kind take d before it does anything. A
-// wait ends with the caller's context.
+// SetLatency makes each request of the kind take d, half of it before and half
+// after the work is done. A wait ends with the caller's context.
 func (b *Backend) SetLatency(c Call, d time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -95,10 +95,16 @@ func (b *Backend) Hang() (release func()) {
 	}
 }
 
-func (b *Backend) wait(ctx context.Context, c Call) error {
+func (b *Backend) delays(c Call) (hung chan struct{}, there, back time.Duration) {
 	b.mu.Lock()
-	hung, d := b.hooks.hung, b.hooks.latency[c]
-	b.mu.Unlock()
+	defer b.mu.Unlock()
+	d := b.hooks.latency[c]
+	return b.hooks.hung, d / 2, d - d/2
+}
+
+// wait returns when hung, if it is not nil, is closed and d is over after that,
+// or with the context's error.
+func wait(ctx context.Context, hung chan struct{}, d time.Duration) error {
 	if hung != nil {
 		select {
 		case <-ctx.Done():

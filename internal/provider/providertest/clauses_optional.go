@@ -110,10 +110,10 @@ func targets(round []provider.TargetStatus) []string {
 
 func checkPromptCheck(e *env) {
 	c, _ := provider.As[provider.Checker](e.provider())
-	want := targets(c.Check(e.ctx()))
+	want := slices.Sorted(slices.Values(targets(c.Check(e.ctx()))))
 	round := func(ctx context.Context) (out []provider.TargetStatus) {
 		_ = e.prompt(ctx, "Check", func(ctx context.Context) error { out = c.Check(ctx); return nil })
-		if got := targets(out); !slices.Equal(got, want) {
+		if got := slices.Sorted(slices.Values(targets(out))); !slices.Equal(got, want) {
 			e.Errorf("the targets are %q, want %q", got, want)
 		}
 		return out

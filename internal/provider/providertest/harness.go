@@ -106,25 +106,37 @@ func (h Harness) has(hook Hook) bool { return slices.Contains(h.Hooks, hook) }
 // after it.
 func Run(t *testing.T, h Harness) {
 	t.Helper()
-	h = h.withDefaults()
 	for _, c := range Clauses() {
 		t.Run(c.ID+"-"+c.Slug, func(t *testing.T) {
 			t.Parallel()
-			switch how, why := c.verdict(h); how {
-			case notApplicable:
-				t.Logf("does not apply: %s", why)
-			case notRunnable:
-				msg := fmt.Sprintf("%s %s was not run: %s", c.ID, c.Title, why)
-				if os.Getenv(RequireEnv) == "all" {
-					t.Error(msg)
-				} else {
-					t.Skip(msg)
-				}
-			case runnable:
-				Check(t, h, c)
-			}
+			RunClause(t, h, c)
 		})
 	}
+}
+
+// RunClause checks one clause if it applies to the harness' driver.
+func RunClause(tb testing.TB, h Harness, c Clause) {
+	tb.Helper()
+	switch how, why := c.verdict(h); how {
+	case notApplicable:
+		tb.Logf("%s %s does not apply: %s", c.ID, c.Title, why)
+	case notRunnable:
+		msg := fmt.Sprintf("%s %s was not run: %s", c.ID, c.Title, why)
+		if os.Getenv(RequireEnv) == "all" {
+			tb.Error(msg)
+		} else {
+			tb.Skip(msg)
+		}
+	case runnable:
+		Check(tb, h, c)
+	}
+}
+
+// Runnable reports whether the clause applies to the harness' driver and the
+// harness has all hooks for it.
+func Runnable(h Harness, c Clause) bool {
+	how, _ := c.verdict(h)
+	return how == runnable
 }
 
 // Check runs one clause against a backend of its own. It reports to tb, which

@@ -115,7 +115,7 @@ type SoldOuter interface {
 // Lagger lists late.
 type Lagger interface {
 	// LagList hides instances from listings for d after their creation, as an
-	// index does that is behind. Reads by id, and by name where the backend has
+	// index does that is behind; zero ends that. Reads by id, and by name where the backend has
 	// such a read, are not behind.
 	LagList(tb testing.TB, d time.Duration)
 }

@@ -13,6 +13,22 @@ import (
 	"github.com/tollgate-dev/tollgate/internal/provider/providertest"
 )
 
+// Options are the constants of the harness' backends: small pages and short
+// times.
+func Options() memory.Options {
+	return memory.Options{PageSize: 3, BootTime: time.Millisecond, DeleteTime: time.Millisecond}
+}
+
+// NewBackend makes a backend whose requests take a moment, so that a create can
+// be cut off between any two of them and while it waits for a reply.
+func NewBackend(o memory.Options) *Backend {
+	b := memory.NewBackend(o)
+	for _, c := range []memory.Call{memory.CallFindServer, memory.CallListAddresses, memory.CallCreateAddress, memory.CallCreateServer} {
+		b.SetLatency(c, 200*time.Microsecond)
+	}
+	return &Backend{b}
+}
+
 // Harness connects the conformance kit with the in-memory driver. It passes
 // every clause, and nothing about it is random: what fails on a changed copy of
 // it fails because of the change.
@@ -20,7 +36,7 @@ func Harness() providertest.Harness {
 	return providertest.Harness{
 		Profile: memory.Profile(),
 		NewBackend: func(testing.TB) providertest.Backend {
-			return &Backend{memory.NewBackend(memory.Options{PageSize: 3, BootTime: time.Millisecond, DeleteTime: time.Millisecond})}
+			return NewBackend(Options())
 		},
 		Open: func(tb testing.TB, b providertest.Backend, o providertest.OpenOptions) provider.Provider {
 			p, err := memory.New(context.Background(), b.(*Backend).Backend, o.Config())
@@ -39,7 +55,7 @@ func Harness() providertest.Harness {
 		Placement:    provider.Placement{Region: "north", MachineType: "small"},
 		BadPlacement: provider.Placement{Region: "atlantis"},
 		Unpriced:     provider.Placement{Region: "atlantis"},
-		Settle:       40 * time.Millisecond, Poll: time.Millisecond, Patience: 5 * time.Second, Prompt: 500 * time.Millisecond,
+		Settle:       400 * time.Millisecond, Poll: time.Millisecond, Patience: 30 * time.Second, Prompt: 10 * time.Second,
 	}
 }
 
