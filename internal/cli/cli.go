@@ -68,15 +68,36 @@ func (a *app) main(ctx context.Context, args []string) ExitCode {
 	return codeOf(err)
 }
 
-// report prints an error, each of several on a line of its own, and advice.
+// report prints errors, each line once, and the advice that belongs to them.
 func (a *app) report(err error) {
-	for _, line := range strings.Split(strings.TrimRight(err.Error(), "\n"), "\n") {
-		fmt.Fprintf(a.env.Stderr, "tollgate: %s\n", oneLine(line))
+	said := map[string]bool{}
+	for _, e := range leaves(err) {
+		var b strings.Builder
+		for line := range strings.Lines(e.Error()) {
+			fmt.Fprintf(&b, "tollgate: %s\n", oneLine(strings.TrimRight(line, "\n")))
+		}
+		var own *Error
+		if errors.As(e, &own) && own.Hint != "" {
+			fmt.Fprintf(&b, "  %s\n", own.Hint)
+		}
+		if text := b.String(); !said[text] {
+			said[text] = true
+			fmt.Fprint(a.env.Stderr, text)
+		}
 	}
-	var e *Error
-	if errors.As(err, &e) && e.Hint != "" {
-		fmt.Fprintf(a.env.Stderr, "  %s\n", e.Hint)
+}
+
+// leaves takes joined errors apart.
+func leaves(err error) []error {
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return []error{err}
 	}
+	var out []error
+	for _, e := range joined.Unwrap() {
+		out = append(out, leaves(e)...)
+	}
+	return out
 }
 
 // check validates the global flags before any command runs.
@@ -121,11 +142,13 @@ func (a *app) keyFile() string {
 // span that is the root of all that the command causes.
 func (a *app) connected(cmd *cobra.Command, limit time.Duration, f func(context.Context, *session) error) (err error) {
 	ctx := cmd.Context()
+	var tracer trace.TracerProvider
 	if a.env.Tracing != nil {
 		t, terr := a.env.Tracing(ctx)
 		if terr != nil {
 			return usageErr(terr)
 		}
+		tracer = t.TracerProvider()
 		parent := ctx
 		var span trace.Span
 		ctx, span = t.StartOperation(ctx, cmd.CommandPath())
@@ -144,7 +167,7 @@ func (a *app) connected(cmd *cobra.Command, limit time.Duration, f func(context.
 	defer cancel()
 	s := &session{env: a.env, timeout: limit, grace: a.grace, pollEvery: a.pollEvery}
 	opts := a.connect
-	opts.KeyFile = a.keyFile()
+	opts.KeyFile, opts.Tracer = a.keyFile(), tracer
 	s.conn, err = a.env.Connect(ctx, opts)
 	if err != nil {
 		s.conn = &Connection{Address: opts.Address, Namespace: opts.Namespace}

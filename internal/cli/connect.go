@@ -16,7 +16,7 @@ import (
 // connect is Env.Connect of a real process.
 func connect(ctx context.Context, o ConnectOptions) (*Connection, error) {
 	opts := temporalclient.Options{
-		Address: o.Address, Namespace: o.Namespace, Profile: o.Profile, Identity: identity(),
+		Address: o.Address, Namespace: o.Namespace, Profile: o.Profile, Identity: identity(), TracerProvider: o.Tracer,
 	}
 	var payloads converter.PayloadCodec
 	if o.KeyFile != "" {

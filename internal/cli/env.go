@@ -6,6 +6,7 @@ import (
 	"os"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/term"
 
 	"github.com/tollgate-dev/tollgate/internal/telemetry"
@@ -38,6 +39,8 @@ type ConnectOptions struct {
 	Profile   string
 	// KeyFile is the keyring of the payload codec, empty for none.
 	KeyFile string
+	// Tracer gets the spans of the connection's calls; nil means none.
+	Tracer trace.TracerProvider
 }
 
 // SystemEnv is the environment of a real process.
@@ -54,7 +57,7 @@ func SystemEnv() Env {
 		Tracing: func(ctx context.Context) (*telemetry.Tracing, error) {
 			t, err := telemetry.NewTracing(ctx, telemetry.TracingOptions{Service: "tollgate-cli", Version: buildInfo().Version})
 			if err == nil {
-				t.Install() // for the connection that is opened next
+				t.Install() // or a collector that is away would spoil standard error
 			}
 			return t, err
 		},

@@ -9,12 +9,17 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"go.opentelemetry.io/otel/codes"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/converter"
-	"google.golang.org/grpc/codes"
+	"go.temporal.io/sdk/temporal"
+	grpccodes "google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/tollgate-dev/tollgate/internal/telemetry"
 	"github.com/tollgate-dev/tollgate/internal/temporalclient"
 	"github.com/tollgate-dev/tollgate/workflows"
 )
@@ -33,7 +38,7 @@ func TestErrorsOfTemporalAreTranslated(t *testing.T) {
 			"tollgate: temporal at 127.0.0.1:7233 has no namespace \"default\"\n  create it with: temporal operator namespace create -n default; or choose another with --temporal-namespace or TEMPORAL_NAMESPACE\n"},
 		{"permission denied", serviceerror.NewPermissionDenied("no", "policy"), ExitUnavailable,
 			"tollgate: temporal at 127.0.0.1:7233 refuses this client: no\n  check TEMPORAL_API_KEY, the TLS files or the profile in temporal.toml\n"},
-		{"unauthenticated", status.Error(codes.Unauthenticated, "bad key"), ExitUnavailable,
+		{"unauthenticated", status.Error(grpccodes.Unauthenticated, "bad key"), ExitUnavailable,
 			"tollgate: temporal at 127.0.0.1:7233 refuses this client: rpc error: code = Unauthenticated desc = bad key\n  check TEMPORAL_API_KEY, the TLS files or the profile in temporal.toml\n"},
 		{"busy", serviceerror.NewResourceExhausted(enumspb.RESOURCE_EXHAUSTED_CAUSE_RPS_LIMIT, "rps"), ExitUnavailable,
 			"tollgate: proxy default/demo: temporal is busy: rps\n  try again in a moment\n"},
@@ -211,5 +216,48 @@ func TestCompletion(t *testing.T) {
 	c.dialErr = context.DeadlineExceeded
 	if r := c.run("__complete", "proxy", "get", ""); strings.TrimSpace(r.stdout) != ":4" {
 		t.Errorf("without Temporal: %q", r.stdout)
+	}
+}
+
+func TestProxyWhoseWorkflowFailed(t *testing.T) {
+	t.Parallel()
+	f := newFake()
+	r := running(workflows.TypeProxy)
+	r.status, r.result = enumspb.WORKFLOW_EXECUTION_STATUS_FAILED, temporal.NewNonRetryableApplicationError("spec.provider: is required", "InvalidInput", nil)
+	f.runs["proxy/default/demo"] = r
+	newCLI(t, f).run("proxy", "get", "demo").expect(t, ExitNotFound,
+		"tollgate: proxy default/demo does not exist: its workflow ended in a failure: spec.provider: is required\n  its life is shown by: tollgate proxy history demo\n")
+}
+
+// Several failures each keep their advice; the same one is said once.
+func TestSeveralFailures(t *testing.T) {
+	t.Parallel()
+	f := world()
+	newCLI(t, f).run("proxy", "delete", "nobody", "old", "nobody").expect(t, ExitNotFound, "tollgate: proxy default/nobody does not exist\n"+
+		"tollgate: proxy default/old does not exist: it was deleted 2026-01-02T02:04:05Z\n  its life is shown by: tollgate proxy history old\n")
+}
+
+func TestEachCommandIsOneTrace(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		args string
+		code codes.Code
+	}{{"proxy get demo", codes.Unset}, {"proxy get nobody", codes.Error}} {
+		recorder := tracetest.NewSpanRecorder()
+		c := newCLI(t, world())
+		c.tracing = func(ctx context.Context) (*telemetry.Tracing, error) {
+			return telemetry.NewTracing(ctx, telemetry.TracingOptions{Service: "test", Processors: []sdktrace.SpanProcessor{recorder}, Getenv: func(string) string { return "" }})
+		}
+		c.connect = func(_ context.Context, o ConnectOptions) (*Connection, error) {
+			if o.Tracer == nil {
+				t.Error("the connection does not take part in the trace")
+			}
+			return &Connection{Client: c.fake}, nil
+		}
+		c.run(strings.Fields(tc.args)...)
+		spans := recorder.Ended()
+		if len(spans) != 1 || spans[0].Name() != "tollgate proxy get" || spans[0].Parent().IsValid() || spans[0].Status().Code != tc.code {
+			t.Errorf("%s: spans %v", tc.args, spans)
+		}
 	}
 }

@@ -303,6 +303,9 @@ func (h fakeHandle) GetWithOptions(ctx context.Context, into any, _ client.Workf
 	if err != nil {
 		return err
 	}
+	if err, ok := r.result.(error); ok {
+		return err
+	}
 	if r.result == nil {
 		<-ctx.Done()
 		return ctx.Err()

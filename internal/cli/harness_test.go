@@ -15,6 +15,7 @@ import (
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/temporal"
 
+	"github.com/tollgate-dev/tollgate/internal/telemetry"
 	"github.com/tollgate-dev/tollgate/workflows/api"
 )
 
@@ -35,6 +36,7 @@ type cli struct {
 	keyed    bool // the connection says that it is encrypted
 	dialErr  error
 	connect  func(context.Context, ConnectOptions) (*Connection, error)
+	tracing  func(context.Context) (*telemetry.Tracing, error)
 }
 
 func newCLI(t *testing.T, f *fakeTemporal) *cli {
@@ -66,7 +68,7 @@ func (c *cli) runContext(ctx context.Context, args ...string) result {
 	}
 	a := newApp(Env{
 		Stdin: strings.NewReader(c.stdin), Stdout: &out, Stderr: &errOut, Getenv: func(k string) string { return c.env[k] },
-		Dir: c.dir, Terminal: c.terminal, Now: c.now, Connect: connect,
+		Dir: c.dir, Terminal: c.terminal, Now: c.now, Connect: connect, Tracing: c.tracing,
 	})
 	a.grace, a.pollEvery = c.grace, time.Millisecond
 	code := a.main(ctx, args)

@@ -8,6 +8,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
+//go:generate go run ./gendoc
+
 // environment is the one table of the variables that the command line reads.
 var environment = []struct{ name, meaning string }{
 	{"TEMPORAL_ADDRESS, TEMPORAL_NAMESPACE, TEMPORAL_API_KEY, TEMPORAL_TLS_*", "the connection, as for every Temporal client; the flags win"},

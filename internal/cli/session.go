@@ -125,6 +125,10 @@ func (s *session) gone(ctx context.Context, o object, status enumspb.WorkflowExe
 		hint = "its instance is collected by the next sweep: tollgate gc run"
 	case enumspb.WORKFLOW_EXECUTION_STATUS_FAILED, enumspb.WORKFLOW_EXECUTION_STATUS_TIMED_OUT:
 		how = "its workflow ended in a failure" + when
+		// Its result is that failure.
+		if app, ok := asApplication(s.conn.Client.GetWorkflow(ctx, o.id(), "").Get(ctx, nil)); ok {
+			how += ": " + app.Message()
+		}
 	}
 	return fail(ExitNotFound, hint, "%s does not exist: %s", o, how)
 }

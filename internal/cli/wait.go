@@ -84,7 +84,9 @@ func (s *session) waitServing(ctx context.Context, o object, generation int64, o
 			return true, nil
 		}
 		h := headline(p)
-		if condition(p, api.CondHealthy).Reason == api.ReasonNeverHealthy ||
+		// What is said of an older generation may be over with this one.
+		c := condition(p, api.CondHealthy)
+		if c.Reason == api.ReasonNeverHealthy && c.ObservedGeneration >= generation ||
 			strings.HasPrefix(p.Status.LastReplacement, api.ReasonNeverHealthy) && p.Status.LastReplacement != replacements {
 			return false, fail(ExitNeverHealthy, "it is tried again with a new instance; follow it with: tollgate proxy history "+o.args(),
 				"%s: its instance was not proven within %s: %s", o, p.Spec.WithDefaults().NeverHealthyAfter, orDash(h.Message))
