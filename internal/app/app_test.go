@@ -260,3 +260,54 @@ func TestTheKeyringOfTheConfigurationIsUsed(t *testing.T) {
 		t.Errorf("discovery without a token: %v", got)
 	}
 }
+
+func TestReloadWhileTheServerIsAway(t *testing.T) {
+	t.Parallel()
+	engine := devservertest.Start(t)
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "token"), []byte("sesame\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := run(t, engine, dir, configText(t, "one"))
+	engine.KillEngine()
+	r.configure(configText(t, "one", "two"))
+	eventually(t, "the new configuration is in force", func() bool { return len(r.app.Config().Providers) == 2 })
+	if code, _ := r.get("/healthz"); code != http.StatusOK {
+		t.Errorf("healthz without the server: %d", code)
+	}
+	engine.MustBeHealthy()
+	eventually(t, "two is announced once the server is back", func() bool {
+		return r.status(workflows.ProviderHealthID("two")) == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING &&
+			slices.Equal(r.names("?provider=two"), []string{})
+	})
+}
+
+func TestTwoWorkersShareAnInstallation(t *testing.T) {
+	t.Parallel()
+	engine := devservertest.Start(t)
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "token"), []byte("sesame\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	first := run(t, engine, dir, configText(t, "one"))
+	second := run(t, engine, dir, configText(t, "one"))
+	c := second.app.Connection().Client
+	id := workflows.ProxyID("default", "demo")
+	if _, err := c.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: id, TaskQueue: workflows.TaskQueue},
+		workflows.TypeProxy, api.ProxyInput{Spec: api.ProxySpec{Provider: "one"}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range []*running{first, second} {
+		eventually(t, "demo is listed", func() bool { return slices.Equal(r.names(""), []string{"one/demo"}) })
+	}
+	if err := first.stop(); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.SignalWorkflow(t.Context(), id, "", workflows.SignalDelete, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.GetWorkflow(t.Context(), id, "").Get(t.Context(), nil); err != nil {
+		t.Error(err)
+	}
+	eventually(t, "demo is gone", func() bool { return slices.Equal(second.names(""), []string{}) })
+}
