@@ -129,6 +129,9 @@ func (s *session) events(ctx context.Context, o object, runID string) ([]*histor
 // now tells what is under way: the pending activities with their latest failure,
 // and the waits.
 func (t *timeline) now(d *workflowservice.DescribeWorkflowExecutionResponse) []string {
+	if d.GetWorkflowExecutionInfo().GetStatus() != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING {
+		return nil // timers that still ran ended with the workflow
+	}
 	var out []string
 	for _, p := range d.GetPendingActivities() {
 		line := fmt.Sprintf("%s: attempt %d", p.GetActivityType().GetName(), p.GetAttempt())
@@ -149,7 +152,7 @@ func (t *timeline) now(d *workflowservice.DescribeWorkflowExecutionResponse) []s
 	if w := d.GetPendingWorkflowTask(); w.GetAttempt() > 1 {
 		out = append(out, fmt.Sprintf("the workflow task is at attempt %d: the workers' log says why", w.GetAttempt()))
 	}
-	if d.GetWorkflowExecutionInfo().GetStatus() == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING && len(out) == 0 {
+	if len(out) == 0 {
 		out = append(out, "nothing is under way")
 	}
 	return out
