@@ -71,6 +71,9 @@ func TestApplyOnARealEngine(t *testing.T) {
 		}
 	}
 
+	atOnce(t, sc)
+	listed(0)
+
 	step("dry run", wanted("a"), schedules.Options{DryRun: true}, result("gc/a", schedules.Created, false))
 	step("first time", wanted("a", "b"), schedules.Options{}, result("gc/a", schedules.Created, false), result("gc/b", schedules.Created, false))
 	listed(2)
@@ -114,14 +117,14 @@ func TestApplyOnARealEngine(t *testing.T) {
 	step("pruned again", changed[:1], schedules.Options{Prune: true}, result("gc/a", schedules.Unchanged, true))
 }
 
-func TestSeveralProcessesApplyAtOnce(t *testing.T) {
-	t.Parallel()
-	engine := devservertest.Start(t, devservertest.WithSearchAttributes(workflows.SearchAttributes()...))
-	sc := engine.Client().ScheduleClient()
+// atOnce lets several processes apply the same new schedule at once, and takes it
+// away again.
+func atOnce(t *testing.T, sc client.ScheduleClient) {
+	t.Helper()
 	errs := make(chan error, 4)
 	for range cap(errs) {
 		go func() {
-			got, err := schedules.Apply(t.Context(), sc, wanted("a"), schedules.Options{})
+			got, err := schedules.Apply(t.Context(), sc, wanted("both"), schedules.Options{})
 			if err == nil && (len(got) != 1 || got[0].Action != schedules.Created && got[0].Action != schedules.Unchanged) {
 				err = errors.New("unexpected result " + string(got[0].Action))
 			}
@@ -132,6 +135,9 @@ func TestSeveralProcessesApplyAtOnce(t *testing.T) {
 		if err := <-errs; err != nil {
 			t.Error(err)
 		}
+	}
+	if err := sc.GetHandle(t.Context(), "gc/both").Delete(t.Context()); err != nil {
+		t.Error(err)
 	}
 }
 
