@@ -57,10 +57,21 @@ type CarriedProxy struct {
 	Observations []Observation         `json:"observations,omitempty"`
 	Deleted      []provider.InstanceID `json:"deleted,omitempty"`
 
+	// Answers are the latest updates by id and what they were answered: the
+	// server knows an update's id within one run only.
+	Answers []CarriedAnswer `json:"answers,omitempty"`
+
 	// Reported is the row that the fleet has, Seq included.
 	Reported FleetRow `json:"reported,omitzero"`
 	// ContinueAfter is ProxyInput.ContinueAfter.
 	ContinueAfter int `json:"continueAfter,omitempty"`
+}
+
+// CarriedAnswer is one update that was answered.
+type CarriedAnswer struct {
+	ID      string         `json:"id"`
+	SetSpec *SetSpecResult `json:"setSpec,omitempty"`
+	Replace *ReplaceResult `json:"replace,omitempty"`
 }
 
 // CarriedInstance is one instance in a Proxy workflow's state.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tollgate-dev/tollgate/workflows"
 	"github.com/tollgate-dev/tollgate/workflows/api"
+	"github.com/tollgate-dev/tollgate/workflows/spans"
 )
 
 // Types of the errors with which updates end.
@@ -70,7 +71,12 @@ func (p *proxy) validateSetSpec(in api.SetSpecInput) error {
 	return errors.Join(spec.Validate(), spec.ValidateChange(p.Spec), api.ValidateLabels("labels", in.Labels))
 }
 
-func (p *proxy) setSpec(_ workflow.Context, in api.SetSpecInput) (api.SetSpecResult, error) {
+func (p *proxy) setSpec(ctx workflow.Context, in api.SetSpecInput) (r api.SetSpecResult, err error) {
+	a := p.answered(ctx)
+	if a.SetSpec != nil {
+		return *a.SetSpec, nil
+	}
+	defer func() { a.SetSpec = &r; p.keep(a) }()
 	spec := in.Spec.KeepInline(p.Spec).WithDefaults()
 	if in.Labels != nil {
 		p.Labels = normal(in.Labels)
@@ -78,6 +84,7 @@ func (p *proxy) setSpec(_ workflow.Context, in api.SetSpecInput) (api.SetSpecRes
 	if spec.Equal(p.Spec) {
 		return api.SetSpecResult{Generation: p.Generation, Unchanged: true}, nil
 	}
+	p.ctx = spans.Adopt(p.base, ctx)
 	p.Spec = spec
 	p.Generation++
 	p.unlatch()
@@ -86,11 +93,22 @@ func (p *proxy) setSpec(_ workflow.Context, in api.SetSpecInput) (api.SetSpecRes
 
 // replace serves all callers that meet with one replacement: whoever comes while
 // a new instance is on its way gets that one.
-func (p *proxy) replace(ctx workflow.Context, in api.ReplaceInput) (api.ReplaceResult, error) {
+func (p *proxy) replace(ctx workflow.Context, in api.ReplaceInput) (r api.ReplaceResult, err error) {
+	a := p.answered(ctx)
+	if a.Replace != nil {
+		return *a.Replace, nil
+	}
+	defer func() {
+		if err == nil {
+			a.Replace = &r
+			p.keep(a)
+		}
+	}()
+	p.ctx = spans.Adopt(p.base, ctx)
 	joined := p.requestReplace(in.Reason)
 	proofs := p.Proofs
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
-	if err := workflow.Await(ctx, func() bool { return p.Proofs > proofs || p.DeleteReason != "" || p.Latched }); err != nil {
+	if err = workflow.Await(ctx, func() bool { return p.Proofs > proofs || p.DeleteReason != "" || p.Latched }); err != nil {
 		return api.ReplaceResult{}, err
 	}
 	switch {
@@ -107,6 +125,30 @@ func (p *proxy) replace(ctx workflow.Context, in api.ReplaceInput) (api.ReplaceR
 		fmt.Sprintf("the replacement cannot go on until something is changed: %s: %s", c.Reason, c.Message), errLatched, nil)
 }
 
+// maxAnswers bounds how many answers are kept.
+const maxAnswers = 32
+
+// answered begins an update: it returns what an update of this id was answered
+// before. A caller whose connection broke around a continue-as-new sends its
+// update again, to a run that has not seen it.
+func (p *proxy) answered(ctx workflow.Context) api.CarriedAnswer {
+	p.updateAt = workflow.GetInfo(ctx).GetCurrentHistoryLength()
+	id := workflow.GetCurrentUpdateInfo(ctx).ID
+	for _, a := range p.Answers {
+		if a.ID == id {
+			return a
+		}
+	}
+	return api.CarriedAnswer{ID: id}
+}
+
+func (p *proxy) keep(a api.CarriedAnswer) {
+	p.Answers = append(p.Answers, a)
+	if n := len(p.Answers) - maxAnswers; n > 0 {
+		p.Answers = append([]api.CarriedAnswer(nil), p.Answers[n:]...)
+	}
+}
+
 // requestReplace asks for a replacement, or joins the one under way.
 func (p *proxy) requestReplace(message string) (joined bool) {
 	p.unlatch()
@@ -118,10 +160,12 @@ func (p *proxy) requestReplace(message string) (joined bool) {
 }
 
 func (p *proxy) delete(ctx workflow.Context, in api.DeleteInput) (api.DeleteResult, error) {
+	p.answered(ctx)
 	reason := api.ReasonRequested
 	if in.Reason != "" {
 		reason += ": " + in.Reason
 	}
+	p.ctx = spans.Adopt(p.base, ctx)
 	p.wantDelete(reason)
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
 	if err := workflow.Await(ctx, func() bool { return p.finished }); err != nil {
@@ -144,6 +188,7 @@ func (p *proxy) unlatch() {
 	if i := p.Current; p.Latched && i != nil && !i.Proven {
 		i.NeverHealthyAt = time.Time{} // the time it was latched does not count
 	}
+	p.nudges++
 	p.Latched = false
 	p.RetryAt = time.Time{}
 	p.CreateAt = time.Time{}

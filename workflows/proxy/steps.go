@@ -60,7 +60,7 @@ func (p *proxy) do(s step) {
 }
 
 func (p *proxy) resolve() {
-	generation := p.Generation
+	generation, nudges := p.Generation, p.nudges
 	ctx := workflow.WithLocalActivityOptions(p.ctx, workflow.LocalActivityOptions{
 		ScheduleToCloseTimeout: 10 * time.Second,
 		RetryPolicy:            &temporal.RetryPolicy{InitialInterval: 100 * time.Millisecond, MaximumAttempts: 3},
@@ -71,6 +71,9 @@ func (p *proxy) resolve() {
 		activities.ResolveSpecInput{Namespace: p.namespace, Name: p.name, Spec: p.Spec}).Get(ctx, &r)
 	now := p.now()
 	if err != nil {
+		if p.nudges != nudges {
+			return // it failed before the change it is waiting for
+		}
 		f := failureOf(err)
 		if f.class == provider.Transient {
 			p.RetryAt = now.Add(retryPause)
@@ -133,6 +136,7 @@ func (p *proxy) create(next bool) {
 		p.unready(next, api.ReasonCreating, i.Name)
 	}
 	i.Tried = true
+	nudges := p.nudges
 	var r activities.CreateInstanceResult
 	err := p.call(acts.CreateInstance, activities.CreateInstanceInput{Ref: p.ref(i), Spec: p.Spec, SpecHash: i.SpecHash}, &r,
 		workflow.ActivityOptions{
@@ -147,7 +151,7 @@ func (p *proxy) create(next bool) {
 		p.unready(next, api.ReasonBooting, string(i.ID))
 		return
 	}
-	if temporal.IsCanceledError(err) {
+	if temporal.IsCanceledError(err) || p.nudges != nudges {
 		return
 	}
 	f := failureOf(err)
@@ -183,7 +187,7 @@ func (p *proxy) abandon(next bool) {
 }
 
 func (p *proxy) boot(next bool) {
-	i := p.target(next)
+	i, nudges := p.target(next), p.nudges
 	var r activities.WaitRunningResult
 	poll := max(p.ReadyPoll.Std(), minPoll)
 	err := p.call(acts.WaitRunning, activities.WaitRunningInput{Ref: p.ref(i), Poll: api.Duration(poll)}, &r,
@@ -193,17 +197,17 @@ func (p *proxy) boot(next bool) {
 		p.unready(next, api.ReasonProving, i.IP)
 		return
 	}
-	p.notReady(next, err)
+	p.notReady(next, nudges, err)
 }
 
 func (p *proxy) prove(next bool) {
-	i := p.target(next)
+	i, nudges := p.target(next), p.nudges
 	poll := max(p.ReadyPoll.Std(), minPoll)
 	var r activities.ProbeResult
 	err := p.call(acts.Prove, p.probe(i, poll), &r,
 		p.until(i, poll, fmt.Sprintf("CONNECT through %s:%d", i.IP, i.Port)), p.interrupted)
 	if err != nil {
-		p.notReady(next, err)
+		p.notReady(next, nudges, err)
 		return
 	}
 	now := p.now()
@@ -240,9 +244,9 @@ func (p *proxy) until(i *api.CarriedInstance, poll time.Duration, summary string
 }
 
 // notReady decides what the end of a poll says about the instance.
-func (p *proxy) notReady(next bool, err error) {
-	if temporal.IsCanceledError(err) {
-		return
+func (p *proxy) notReady(next bool, nudges int, err error) {
+	if temporal.IsCanceledError(err) || p.nudges != nudges {
+		return // nobody waits for this outcome any more; the step begins anew
 	}
 	now := p.now()
 	i := p.target(next)
@@ -280,7 +284,7 @@ func (p *proxy) notReady(next bool, err error) {
 func (p *proxy) deleteOne() {
 	// Nobody may be sent to a proxy that is about to go.
 	p.flush(flushLimit)
-	i := p.Retiring[0]
+	i, nudges := p.Retiring[0], p.nudges
 	var r activities.DeleteInstanceResult
 	err := p.call(acts.DeleteInstance, activities.DeleteInstanceInput{Ref: p.ref(&i), GonePoll: api.Duration(max(p.GonePoll.Std(), minPoll))}, &r,
 		workflow.ActivityOptions{
@@ -289,6 +293,9 @@ func (p *proxy) deleteOne() {
 			Summary:                "delete " + i.Name,
 		}, nil)
 	now := p.now()
+	if err != nil && p.nudges != nudges {
+		return
+	}
 	if err != nil {
 		f := failureOf(err)
 		wait := retryPause

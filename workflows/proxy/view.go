@@ -13,6 +13,7 @@ import (
 	"github.com/tollgate-dev/tollgate/internal/provider"
 	"github.com/tollgate-dev/tollgate/workflows"
 	"github.com/tollgate-dev/tollgate/workflows/api"
+	"github.com/tollgate-dev/tollgate/workflows/spans"
 )
 
 func (p *proxy) condition(kind string) api.Condition {
@@ -189,7 +190,7 @@ func (p *proxy) reporter(ctx workflow.Context) {
 		r.Seq = max(p.Reported.Seq+1, p.now().UnixMilli())
 		gone, forced := p.gone, p.forceReport
 		p.forceReport = false
-		err := workflow.ExecuteActivity(ctx, "ReportFleet", activities.ReportFleetInput{
+		err := workflow.ExecuteActivity(spans.Adopt(ctx, p.ctx), "ReportFleet", activities.ReportFleetInput{
 			Provider: p.Spec.Provider, Report: api.FleetReport{Row: r, Gone: gone},
 		}).Get(ctx, nil)
 		if err != nil {

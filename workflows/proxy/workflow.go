@@ -18,6 +18,7 @@ import (
 
 	"github.com/tollgate-dev/tollgate/workflows"
 	"github.com/tollgate-dev/tollgate/workflows/api"
+	"github.com/tollgate-dev/tollgate/workflows/spans"
 )
 
 // ErrInvalidInput is the type of the error that a run with bad input ends in.
@@ -27,17 +28,22 @@ type proxy struct {
 	api.CarriedProxy
 	namespace, name, uid string
 
-	// ctx is not cancelled with the workflow: a cancellation is the wish to
-	// delete, and that takes activities.
-	ctx      workflow.Context
-	log      log.Logger
-	canceled bool
-	finished bool
+	// base is not cancelled with the workflow: a cancellation is the wish to
+	// delete, and that takes activities. ctx is base in the trace of whoever
+	// asked for what is being done, if anybody did.
+	base, ctx workflow.Context
+	log       log.Logger
+	canceled  bool
+	finished  bool
 	// gone makes the reporter send the end of the row.
 	gone, goneReported bool
 	// reporting: a report is on its way; forceReport: send one though nothing changed.
 	reporting, forceReport bool
-	shown                  shown
+	// updateAt is the history's length when the latest update came.
+	updateAt int
+	// nudges counts the times that somebody changed what a failure rested on.
+	nudges int
+	shown  shown
 }
 
 // Workflow runs one proxy. Its id is proxy/<namespace>/<name>.
@@ -56,14 +62,19 @@ func Workflow(ctx workflow.Context, in api.ProxyInput) (api.ProxyResult, error) 
 		if next.kind == stepFinish {
 			break
 		}
+		if p.due(ctx) {
+			p.flush(flushLimit)
+			if p.quiet(ctx) {
+				return api.ProxyResult{}, p.continueAsNew(ctx)
+			}
+		}
 		if next.kind != stepSleep && next.kind != stepWait {
 			p.do(next)
 			continue
 		}
-		if p.shouldContinue(ctx) {
-			return api.ProxyResult{}, p.continueAsNew(ctx)
-		}
-		p.rest(next, func() bool { return p.shouldContinue(ctx) })
+		// What comes after a rest is nobody's operation, until somebody asks.
+		p.ctx = spans.Detach(p.base)
+		p.rest(next, func() bool { return p.due(ctx) && p.quiet(ctx) })
 	}
 	p.finish()
 	if p.canceled {
@@ -81,8 +92,9 @@ func setup(ctx workflow.Context, in api.ProxyInput) (*proxy, error) {
 	if err := validateIdentity(ns, name, in); err != nil {
 		return nil, err
 	}
-	p := &proxy{namespace: ns, name: name, uid: cmp.Or(info.FirstRunID, info.WorkflowExecution.RunID)}
-	p.ctx, _ = workflow.NewDisconnectedContext(ctx)
+	p := &proxy{namespace: ns, name: name, updateAt: -1, uid: cmp.Or(info.FirstRunID, info.WorkflowExecution.RunID)}
+	p.base, _ = workflow.NewDisconnectedContext(ctx)
+	p.ctx = p.base
 	p.log = workflow.GetLogger(ctx)
 	if in.Carried != nil {
 		p.CarriedProxy = *in.Carried
@@ -131,18 +143,25 @@ func (p *proxy) rest(s step, stop func() bool) {
 	}, changed)
 }
 
-// shouldContinue is asked only between steps, while nothing is under way.
-func (p *proxy) shouldContinue(ctx workflow.Context) bool {
+// due: the history is long enough for a new run.
+func (p *proxy) due(ctx workflow.Context) bool {
 	info := workflow.GetInfo(ctx)
-	due := info.GetContinueAsNewSuggested() ||
-		p.ContinueAfter > 0 && info.GetCurrentHistoryLength() >= p.ContinueAfter
-	return due && workflow.AllHandlersFinished(ctx) && !p.reportDue() && !p.canceled
+	return info.GetContinueAsNewSuggested() || p.ContinueAfter > 0 && info.GetCurrentHistoryLength() >= p.ContinueAfter
+}
+
+// quiet: nobody waits for an answer and no activity is under way. It is asked
+// between steps only, where the state is all there is. A workflow task that took
+// an update does not end the run as well: if that task has to be repeated, which
+// a signal at the wrong moment does, the server fails the update's caller.
+func (p *proxy) quiet(ctx workflow.Context) bool {
+	return p.updateAt != workflow.GetInfo(ctx).GetCurrentHistoryLength() && workflow.AllHandlersFinished(ctx) && !p.reportDue() && !p.canceled
 }
 
 func (p *proxy) continueAsNew(ctx workflow.Context) error {
 	p.drainSignals(ctx)
 	carried := p.CarriedProxy
-	return workflow.NewContinueAsNewError(ctx, Workflow, api.ProxyInput{Carried: &carried})
+	// By name: a function is only known to the worker by its last word.
+	return workflow.NewContinueAsNewError(ctx, workflows.TypeProxy, api.ProxyInput{Carried: &carried})
 }
 
 // finish answers everybody who waits and says goodbye to the fleet.
