@@ -12,7 +12,6 @@ TEST ?= ./...
 BENCH ?= .
 BENCHTIME ?= 1x
 
-
 .DEFAULT_GOAL := build
 
 .PHONY: help
@@ -55,8 +54,8 @@ bench: build ## benchmarks: engine floors and ours beside them; BENCH=regexp BEN
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchtime $(BENCHTIME) -timeout 60m -tags bench ./tests/bench/...
 
 .PHONY: histories
-histories: build ## record workflow histories for the replay tests; old ones stay
-	$(GO) test -timeout 20m -count=1 -tags e2e -run '^TestRecordHistories$$' ./tests/e2e/... -record
+histories: engine ## record workflow histories for the replay tests; old ones stay
+	TOLLGATE_RECORD=1 $(GO) test -timeout 30m -count=1 ./workflows/...
 
 ## Check
 
@@ -68,11 +67,11 @@ lint: fmt-check vet staticcheck ## format, vet and staticcheck
 
 .PHONY: fmt
 fmt: ## format all Go files
-	gofmt -w $$(git ls-files --cached --others --exclude-standard '*.go')
+	gofmt -w .
 
 .PHONY: fmt-check
 fmt-check: ## fail if a file is not formatted
-	@bad=$$(gofmt -l $$(git ls-files --cached --others --exclude-standard '*.go')) || exit 1; \
+	@bad=$$(gofmt -l .) || exit 1; \
 	if [ -n "$$bad" ]; then echo "not formatted (make fmt):"; echo "$$bad"; exit 1; fi
 
 .PHONY: vet
@@ -94,6 +93,8 @@ tidy-check: ## fail if a go.mod or go.sum is not tidy
 .PHONY: docs
 docs: ## regenerate the generated pages of docs/
 	$(GO) generate ./...
+	$(GO) test -count=1 -run '^TestPublishedDocumentIsTheServedOne$$' ./internal/discovery -update
+	$(GO) test -count=1 -run '^TestMetricsReferenceIsFresh$$' ./internal/app -update
 
 .PHONY: docs-check
 docs-check: ## fail if a generated page is stale

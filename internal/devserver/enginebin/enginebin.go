@@ -31,7 +31,7 @@ const (
 
 	mainModule = "module github.com/tollgate-dev/tollgate"
 	engineDir  = "internal/devserver/engine"
-	// keepBuilds is how many builds the cache keeps, the newest ones.
+	// keepBuilds is how many builds the cache keeps, the last ones used.
 	keepBuilds = 4
 	// progressEvery is the time between two lines of progress during a build.
 	progressEvery = 20 * time.Second
@@ -67,6 +67,7 @@ func Find() (string, error) {
 	if err := executable(p); err != nil {
 		return "", fmt.Errorf("engine is not built: %w", fs.ErrNotExist)
 	}
+	used(p)
 	return p, nil
 }
 
@@ -93,6 +94,7 @@ func Build(ctx context.Context, progress io.Writer) (string, error) {
 		return "", err
 	}
 	if executable(target) == nil {
+		used(target)
 		return target, nil
 	}
 	dir := filepath.Dir(target)
@@ -231,7 +233,13 @@ func hashSource(src string) (string, error) {
 	return hex.EncodeToString(h.Sum(nil))[:24], nil
 }
 
-// prune removes the oldest builds. A running engine keeps its deleted file.
+// used makes the build the newest, so that prune spares it.
+func used(path string) {
+	now := time.Now()
+	_ = os.Chtimes(path, now, now) // only its rank is lost
+}
+
+// prune removes the builds that were not used for the longest time. A running engine keeps its deleted file.
 func prune(root, current string) {
 	dirs, err := filepath.Glob(filepath.Join(root, "*", Name))
 	if err != nil {
