@@ -76,7 +76,7 @@ func optionalClauses() []Clause {
 		{
 			ID: "PC-60", Slug: "price", Section: secOptional,
 			Title: "A price is known or said to be unknown",
-			Rule:  "PriceEURPerHour gives the same price, not negative, for the same placement; a placement without a price is not known and no error; an outage is an error; asking makes nothing.",
+			Rule:  "PriceEURPerHour gives the same price, not negative, for the same placement; a placement without a price is not known and no error; in an outage it is the same price or an error; asking makes nothing.",
 			Why:   "The price feeds a spending limit: unknown taken for zero spends without end.",
 			When:  priceWhen, applies: price,
 			check: checkPrice,
@@ -149,6 +149,15 @@ func checkPrice(e *env) {
 		if p, known, err := pr.PriceEURPerHour(e.ctx(), e.h.Unpriced); known || err != nil || p != 0 {
 			e.Errorf("a placement without a price costs %v, known %v, %v", p, known, err)
 		}
+	}
+	if f, ok := e.b.(Faulter); ok {
+		heal := e.undo(f.Inject(e, Fault{Kind: FaultInternal}))
+		if p, k, err := pr.PriceEURPerHour(e.ctx(), e.h.Placement); err == nil && (p != first || k != known) {
+			e.Errorf("in an outage the price of %+v is %v, known %v, and was %v, known %v", e.h.Placement, p, k, first, known)
+		} else if err != nil {
+			e.wantClass("the price in an outage", err, provider.Transient)
+		}
+		heal()
 	}
 	e.wantUnchanged(before, "asking for prices")
 }

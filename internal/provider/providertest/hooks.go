@@ -212,7 +212,7 @@ func hookRules() []hookRule {
 		{HookHang, implements[Hanger], whenRemote, remote, false},
 		{HookFaults, implements[Faulter], whenRemote, remote, false},
 		{HookSellOut, implements[SoldOuter], "the backend has an answer of its own for 'sold out'", remote, true},
-		{HookLag, implements[Lagger], "settle is not zero",
+		{HookLag, implements[Lagger], "settle is not zero and " + whenRemote,
 			func(p provider.Profile) bool { return p.Settle > 0 && remote(p) }, false},
 		{HookPages, implements[Pager], whenRemote, remote, false},
 		{HookHoldBoot, implements[BootHolder], "readiness is provisioning-window",

@@ -224,6 +224,18 @@ func optionalDefects() []defect {
 			},
 		},
 		{
+			what: "costs nothing in an outage", trips: []string{"PC-60"},
+			brk: func(m *mutant) {
+				m.price = func(ctx context.Context, p provider.Placement) (provider.MicroEUR, bool, error) {
+					price, known, err := m.Provider.PriceEURPerHour(ctx, p)
+					if err != nil {
+						return 0, false, nil
+					}
+					return price, known, nil
+				}
+			},
+		},
+		{
 			what: "does not say what a companion is attached to", trips: []string{"PC-61"},
 			brk: func(m *mutant) {
 				m.listBeside = func(ctx context.Context, sel provider.Selector) ([]provider.Companion, error) {
