@@ -235,6 +235,9 @@ func (s *Sim) authenticate(r *http.Request) (p *project, readOnly bool) {
 	if !ok || token == "" {
 		return nil, false
 	}
+	if one := s.opts.OneProject; one != "" {
+		return s.addProject(one, one), false
+	}
 	if of, ok := s.st.ReadOnly[token]; ok {
 		return s.st.Projects[of], true
 	}

@@ -26,6 +26,9 @@ type Options struct {
 	// AnyToken opens a project for each token that is new, instead of answering
 	// 401.
 	AnyToken bool
+	// OneProject is a project that every token opens, itself the token by which
+	// the methods of Sim know it.
+	OneProject string
 	// KeepAutoIPs makes the addresses that come with a server without
 	// auto_delete, which the vendor's document leaves open.
 	KeepAutoIPs bool
