@@ -10,14 +10,12 @@ import (
 // CreateAddress makes an address; 409 "uniqueness" when the name is in use.
 func (b *Backend) CreateAddress(ctx context.Context, cred, name string, labels map[string]string) (out Address, err error) {
 	err = b.call(ctx, cred, CallCreateAddress, func() error {
-		for _, a := range b.addresses {
-			if a.Name == name {
-				return refuse(409, "uniqueness", "address name %q is already used", name)
-			}
+		if _, taken := b.addressIDs[name]; taken {
+			return refuse(409, "uniqueness", "address name %q is already used", name)
 		}
 		b.seq++
 		a := &Address{ID: b.seq, Name: name, Labels: maps.Clone(labels), Created: time.Now().UTC()}
-		b.addresses[a.ID] = a
+		b.addresses[a.ID], b.addressIDs[name] = a, a.ID
 		out = *a
 		return nil
 	})
@@ -28,8 +26,12 @@ func (b *Backend) CreateAddress(ctx context.Context, cred, name string, labels m
 // is name, if one is given.
 func (b *Backend) ListAddresses(ctx context.Context, cred, name string, labels map[string]string) (out []Address, err error) {
 	err = b.call(ctx, cred, CallListAddresses, func() error {
-		for _, id := range slices.Sorted(maps.Keys(b.addresses)) {
-			if a := b.addresses[id]; (name == "" || a.Name == name) && hasLabels(a.Labels, labels) {
+		ids := []int64{b.addressIDs[name]} // 0 is nobody's
+		if name == "" {
+			ids = slices.Sorted(maps.Keys(b.addresses))
+		}
+		for _, id := range ids {
+			if a := b.addresses[id]; a != nil && hasLabels(a.Labels, labels) {
 				c := *a
 				c.Labels = maps.Clone(a.Labels)
 				out = append(out, c)
@@ -51,6 +53,7 @@ func (b *Backend) DeleteAddress(ctx context.Context, cred string, id int64) erro
 			return refuse(409, "in_use", "address %d is used by server %d", id, a.Server)
 		}
 		delete(b.addresses, id)
+		delete(b.addressIDs, a.Name)
 		return nil
 	})
 }

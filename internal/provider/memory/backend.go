@@ -55,7 +55,9 @@ type server struct {
 	Server
 	bootUntil   time.Time
 	heldBoot    bool
-	hidden      bool
+	hidden      bool // the address is
+	unlisted    bool
+	address     int64
 	raw         string
 	deleteUntil time.Time
 	heldDelete  bool
@@ -85,13 +87,14 @@ type Options struct {
 type Backend struct {
 	opt Options
 
-	mu        sync.Mutex
-	seq       int64
-	servers   map[int64]*server
-	byName    map[string][]int64
-	dying     map[int64]*server
-	addresses map[int64]*Address
-	hooks     hooks
+	mu         sync.Mutex
+	seq        int64
+	servers    map[int64]*server
+	byName     map[string][]int64
+	dying      map[int64]*server
+	addresses  map[int64]*Address
+	addressIDs map[string]int64
+	hooks      hooks
 }
 
 // NewBackend returns an empty account.
@@ -109,8 +112,8 @@ func NewBackend(opt Options) *Backend {
 	}
 	return &Backend{
 		opt: opt, servers: map[int64]*server{}, byName: map[string][]int64{}, dying: map[int64]*server{},
-		addresses: map[int64]*Address{},
-		hooks:     hooks{calls: map[Call]int{}, latency: map[Call]time.Duration{}},
+		addresses: map[int64]*Address{}, addressIDs: map[string]int64{},
+		hooks: hooks{calls: map[Call]int{}, latency: map[Call]time.Duration{}},
 	}
 }
 
@@ -188,7 +191,7 @@ func (b *Backend) insert(req NewServer) *server {
 	b.servers[s.ID] = s
 	b.byName[s.Name] = append(b.byName[s.Name], s.ID)
 	if a := b.addresses[req.AddressID]; a != nil {
-		a.Server = s.ID
+		a.Server, s.address = s.ID, a.ID
 	}
 	return s
 }
@@ -232,11 +235,7 @@ func (b *Backend) DeleteServer(ctx context.Context, cred string, id int64) error
 		if !s.deleting {
 			s.deleting, s.deleteUntil, s.heldDelete = true, time.Now().Add(b.opt.DeleteTime), b.hooks.holdDeletes
 			b.dying[id] = s
-			for _, a := range b.addresses {
-				if a.Server == id {
-					a.Server = 0
-				}
-			}
+			b.release(s)
 		}
 		b.reap()
 		return nil
@@ -254,7 +253,7 @@ func (b *Backend) ListServers(ctx context.Context, cred string, page int, labels
 		var all []Server
 		for _, id := range slices.Sorted(maps.Keys(b.servers)) {
 			s := b.servers[id]
-			if hasLabels(s.Labels, labels) && time.Since(s.Created) >= b.hooks.listLag {
+			if !s.unlisted && hasLabels(s.Labels, labels) && time.Since(s.Created) >= b.hooks.listLag {
 				all = append(all, b.view(s))
 			}
 		}
@@ -345,10 +344,13 @@ func (b *Backend) remove(id int64) {
 	if len(b.byName[s.Name]) == 0 {
 		delete(b.byName, s.Name)
 	}
-	for _, a := range b.addresses {
-		if a.Server == id {
-			a.Server = 0
-		}
+	b.release(s)
+}
+
+// release takes the server's address off it. Callers hold mu.
+func (b *Backend) release(s *server) {
+	if a := b.addresses[s.address]; a != nil && a.Server == s.ID {
+		a.Server = 0
 	}
 }
 

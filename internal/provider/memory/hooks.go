@@ -192,6 +192,10 @@ func (b *Backend) Stop(name string) { b.SetRaw(name, RawHalted) }
 // Hide withholds the address of the servers of that name.
 func (b *Backend) Hide(name string, on bool) { b.each(name, func(s *server) { s.hidden = on }) }
 
+// Unlist leaves the servers of that name out of listings, as an index does that
+// has lost them; reads by id and name still see them.
+func (b *Backend) Unlist(name string, on bool) { b.each(name, func(s *server) { s.unlisted = on }) }
+
 // Kill removes the servers of that name at once, as somebody else would;
 // addresses stay.
 func (b *Backend) Kill(name string) { b.each(name, func(s *server) { b.remove(s.ID) }) }
