@@ -55,6 +55,8 @@ type world struct {
 	metr   string
 	client client.Client
 	keys   string
+	token  string
+	env    []string // of workers, beside this process's
 
 	mu     sync.Mutex
 	worker *exec.Cmd
@@ -67,6 +69,8 @@ type settings struct {
 	extra        string // more of the file
 	gc           string
 	shared       string // a directory for the local provider's instances
+	token        string // of the discovery API
+	env          []string
 	engine       *devservertest.Server
 }
 
@@ -78,7 +82,10 @@ func newWorld(t testing.TB, s settings) *world {
 	if s.gc == "" {
 		s.gc = "{interval: 1h, minAge: 1h, confirmAfter: 1s}"
 	}
-	w := &world{t: t, dir: t.TempDir(), engine: s.engine}
+	if s.token == "" {
+		s.token = "e2e-token"
+	}
+	w := &world{t: t, dir: t.TempDir(), engine: s.engine, token: s.token, env: s.env}
 	if w.engine == nil {
 		w.engine = devservertest.Start(t)
 	}
@@ -107,7 +114,7 @@ codec: {keyFile: keys.json}
 log: {level: debug, format: json}
 `, s.installation, local, s.extra, probeTarget(t), s.gc)
 	w.write("tollgate.yaml", config)
-	w.write("token", "e2e-token")
+	w.write("token", w.token)
 	w.startWorker()
 	t.Cleanup(w.cleanup)
 	w.client = w.dial()
@@ -160,7 +167,7 @@ func (w *world) startWorker() {
 	cmd := exec.Command(bins(w.t, "tollgate-worker"), "--config", filepath.Join(w.dir, "tollgate.yaml"),
 		"--state-dir", filepath.Join(w.dir, "state"), "--http-addr", w.http, "--metrics-addr", w.metr)
 	cmd.Stdout, cmd.Stderr = log, log
-	cmd.Env = append(os.Environ(), "TEMPORAL_ADDRESS="+w.engine.HostPort())
+	cmd.Env = append(cleanEnv(), append(w.env, "TEMPORAL_ADDRESS="+w.engine.HostPort())...)
 	if err := cmd.Start(); err != nil {
 		w.t.Fatal(err)
 	}
@@ -365,7 +372,7 @@ func (w *world) closed(name string) string {
 // discovered asks the discovery API for the names it lists.
 func (w *world) discovered() (map[string]string, error) {
 	req, _ := http.NewRequestWithContext(w.t.Context(), http.MethodGet, "http://"+w.http+"/v1/proxies", nil)
-	req.Header.Set("Authorization", "Bearer e2e-token")
+	req.Header.Set("Authorization", "Bearer "+w.token)
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		return nil, err
@@ -386,27 +393,4 @@ func (w *world) discovered() (map[string]string, error) {
 		out[i.Name] = i.URL
 	}
 	return out, err
-}
-
-// probeTarget accepts connections and closes them; a CONNECT to it succeeds.
-func probeTarget(t testing.TB) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				_, _ = io.Copy(io.Discard, c)
-				c.Close()
-			}()
-		}
-	}()
-	return l.Addr().String()
 }
