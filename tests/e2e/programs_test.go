@@ -81,7 +81,7 @@ func runProgram(t testing.TB, cmd *exec.Cmd) result {
 		t.Errorf("%s: %v", strings.Join(cmd.Args, " "), err)
 		return result{line: strings.Join(cmd.Args, " "), code: -1, stdout: out.String(), stderr: errOut.String()}
 	}
-	return result{strings.Join(append([]string{"tollgate"}, cmd.Args[1:]...), " "), cmd.ProcessState.ExitCode(), out.String(), errOut.String()}
+	return result{strings.Join(cmd.Args, " "), cmd.ProcessState.ExitCode(), out.String(), errOut.String()}
 }
 
 // cliCommand is the built command line, set up for this world.
