@@ -165,3 +165,33 @@ func signalProcess(t testing.TB, pid int, s syscall.Signal) {
 		t.Fatalf("signal %s to process %d: %v", s, pid, err)
 	}
 }
+
+// metrics is what the worker's /metrics shows.
+func (w *world) metrics() string {
+	w.t.Helper()
+	req, err := http.NewRequestWithContext(w.t.Context(), http.MethodGet, "http://"+w.metr+"/metrics", nil)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode != http.StatusOK {
+		w.t.Fatalf("metrics: %s %v", resp.Status, err)
+	}
+	return string(b)
+}
+
+// wantMetric waits until /metrics has the line.
+func (w *world) wantMetric(line string) {
+	w.t.Helper()
+	w.eventually(15*time.Second, func() string {
+		if !strings.Contains(w.metrics(), line+"\n") {
+			return "the metrics lack " + line
+		}
+		return ""
+	})
+}
