@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	sdkpb "go.temporal.io/api/sdk/v1"
 	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
@@ -143,6 +144,7 @@ func (w *world) proxy(name string) string {
 	w.t.Helper()
 	run, err := w.client.ExecuteWorkflow(w.t.Context(), client.StartWorkflowOptions{
 		ID: workflows.ProxyID("default", name), TaskQueue: workflows.TaskQueue,
+		TypedSearchAttributes: temporal.NewSearchAttributes(workflows.AttrProvider.ValueSet("mem")),
 	}, workflows.TypeProxy)
 	if err != nil {
 		w.t.Fatal(err)
@@ -153,6 +155,12 @@ func (w *world) proxy(name string) string {
 func (w *world) seen(name string) []string {
 	w.t.Helper()
 	return query[[]string](w, workflows.ProxyID("default", name), "seen")
+}
+
+// told is what a proxy was told of its instances.
+func (w *world) told(name string) []string {
+	w.t.Helper()
+	return slices.DeleteFunc(w.seen(name), func(s string) bool { return s == string(api.ObservedReportWanted) })
 }
 
 // row is a running proxy's, old enough to be compared.
@@ -259,6 +267,16 @@ func (w *world) events(id, typ string) int {
 	n := 0
 	for _, e := range historytest.Fetch(w.t, w.client, id, "").GetEvents() {
 		if e.GetEventType().String() == typ {
+			n++
+		}
+	}
+	return n
+}
+
+func count(all []string, want string) int {
+	n := 0
+	for _, s := range all {
+		if s == want {
 			n++
 		}
 	}

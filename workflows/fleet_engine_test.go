@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"go.temporal.io/api/workflowservice/v1"
+
 	"github.com/tollgate-dev/tollgate/activities"
 	"github.com/tollgate-dev/tollgate/internal/historytest"
 	"github.com/tollgate-dev/tollgate/internal/provider"
@@ -53,7 +55,7 @@ func TestFleetFindsWhatHappensToInstances(t *testing.T) {
 	w.eventually("the missing one to be told", func() bool { return contains(w.seen("killed"), "Missing") })
 	w.eventually("the stopped one to be told", func() bool { return contains(w.seen("stopped"), "Stopped") })
 	w.eventually("the row of the terminated one to go", func() bool { return len(w.rows(0)) == 3 })
-	if got := w.seen("well"); len(got) != 0 {
+	if got := w.told("well"); len(got) != 0 {
 		t.Errorf("the one that is well was told %v", got)
 	}
 	if d := w.details(fleetID); !has(d, "**mem, shard 0**: 3 proxies", "last listing", "3 instances", "last probes") {
@@ -83,8 +85,8 @@ func TestFleetBelievesFewFailuresAndNotMany(t *testing.T) {
 	w.eventually("the brake", func() bool { return w.fleetStatus(0).Brake.On })
 	rounds := w.fleetStatus(0).Probe.At
 	w.eventually("two more rounds under the brake", func() bool { return w.fleetStatus(0).Probe.At.Sub(rounds) > 2*time.Second })
-	for n := range 3 {
-		if name := fmt.Sprint("p", n); contains(w.seen(name)[min(len(w.seen(name)), 2*(1-min(n, 1))):], "Unhealthy") {
+	for n, want := range []int{1, 0, 0, 0} {
+		if name := fmt.Sprint("p", n); count(w.seen(name), "Unhealthy") != want {
 			t.Errorf("%s was told under the brake: %v", name, w.seen(name))
 		}
 	}
@@ -101,22 +103,29 @@ func TestFleetBelievesFewFailuresAndNotMany(t *testing.T) {
 	w.replay(fleetID, "", "brake")
 }
 
-func TestFleetIsRebuilt(t *testing.T) {
+func TestFleetTellsWhoShouldReportAndTryAgain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	uid := w.proxy("lost")
-	s := w.server(uid, "lost")
-	_ = s
-	// The table was lost; the drift rounds would find the proxy after a minute by
-	// its instance, visibility finds it at once.
-	w.configure(0, fleetConfig())
+	w.proxy("lost")
 	latched := w.proxy("latched")
+	w.eventually("visibility to know both", func() bool {
+		n, err := w.client.CountWorkflow(t.Context(), &workflowservice.CountWorkflowExecutionsRequest{
+			Query: "WorkflowType = 'Proxy' AND ExecutionStatus = 'Running' AND TollgateProvider = 'mem'"})
+		return err == nil && n.GetCount() == 2
+	})
 	w.report(api.FleetReport{Row: row(latched, "latched", func(r *api.FleetRow) { r.Phase, r.Healthy, r.Latched = api.PhasePending, false, true })})
-	w.eventually("the latched row", func() bool { return len(w.rows(0)) == 1 })
+	// A table without history may be one that was lost.
+	w.configure(0, fleetConfig())
+	w.eventually("the lost one to be asked", func() bool { return contains(w.seen("lost"), "ReportWanted") })
+	w.eventually("the latched one to be told", func() bool { return contains(w.seen("latched"), "retry") })
 	c := fleetConfig()
 	c.ConfigHash = "h2"
 	w.configure(0, c)
-	w.eventually("the latched one to be told", func() bool { return contains(w.seen("latched"), "retry") })
+	w.eventually("the latched one to be told again", func() bool { return count(w.seen("latched"), "retry") == 2 })
+	if n := count(w.seen("lost"), "ReportWanted"); n != 1 {
+		t.Errorf("the lost one was asked %d times", n)
+	}
+	w.replay(fleetID, "", "rebuilt-and-reconfigured")
 }
 
 func TestFleetMovesRowsBetweenShards(t *testing.T) {
@@ -177,10 +186,13 @@ func TestFleetLosesNothingOverContinueAsNew(t *testing.T) {
 				for p := range proxies {
 					uid := fmt.Sprintf("uid-%d-%02d", s, p)
 					gone := seq == each-1 && p%10 == 9
-					w.report(api.FleetReport{Gone: gone, Row: row(uid, fmt.Sprintf("p%d-%d", s, p), func(r *api.FleetRow) {
+					report := api.FleetReport{Gone: gone, Row: row(uid, fmt.Sprintf("p%d-%d", s, p), func(r *api.FleetRow) {
 						r.Seq, r.Phase, r.IP = int64(seq+1), api.PhaseProvisioning, fmt.Sprintf("10.2.%d.%d", s, seq)
 						r.Since = time.Now()
-					})})
+					})}
+					if err := w.fleet.ReportFleet(t.Context(), activities.ReportFleetInput{Provider: "mem", Report: report}); err != nil {
+						t.Error(err)
+					}
 					sent.Add(1)
 				}
 			}
@@ -248,7 +260,7 @@ func TestFleetSaysThatAListingFails(t *testing.T) {
 	heal := w.backend.Inject(memory.Fault{Err: &memory.APIError{Status: 401, Code: "unauthorized"}})
 	w.configure(0, fleetConfig())
 	w.eventually("the failure to show", func() bool { s := w.fleetStatus(0); return s.Drift.Failures > 1 && s.Drift.Class == "Permanent" })
-	if got := w.seen("p"); len(got) != 0 {
+	if got := w.told("p"); len(got) != 0 {
 		t.Errorf("a failed listing concluded %v", got)
 	}
 	if d := w.details(fleetID); !has(d, "**no listing** for", "Permanent") {

@@ -15,8 +15,7 @@ import (
 	"github.com/tollgate-dev/tollgate/workflows/api"
 )
 
-// instance places a server of a proxy, older than any minimum age by the time of
-// the sweep.
+// instance places a server of a proxy.
 func (w *world) instance(name string, m provider.Marks) {
 	w.backend.Place(memory.NewServer{Name: name, Region: "north", Labels: m.Labels()})
 }
@@ -34,15 +33,26 @@ func (w *world) exists(name string) bool {
 	return false
 }
 
-// sweep runs a sweep to its end.
-func (w *world) sweep(name string, in api.OrphanGCInput) api.OrphanGCResult {
+// start starts a sweep.
+func (w *world) start(name string, in api.OrphanGCInput) client.WorkflowRun {
 	w.t.Helper()
 	in.Provider = "mem"
-	in.MinAge, in.ConfirmAfter = api.Duration(time.Millisecond), api.Duration(time.Second)
+	in.MinAge, in.ConfirmAfter = api.Duration(time.Nanosecond), api.Duration(time.Second)
 	run, err := w.client.ExecuteWorkflow(w.t.Context(), client.StartWorkflowOptions{ID: workflows.OrphanGCID("mem") + "/" + name, TaskQueue: workflows.TaskQueue}, workflows.TypeOrphanGC, in)
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	return run
+}
+
+// sweep runs a sweep to its end.
+func (w *world) sweep(name string, in api.OrphanGCInput) api.OrphanGCResult {
+	w.t.Helper()
+	return w.finish(name, w.start(name, in))
+}
+
+func (w *world) finish(name string, run client.WorkflowRun) api.OrphanGCResult {
+	w.t.Helper()
 	var out api.OrphanGCResult
 	if err := run.Get(w.t.Context(), &out); err != nil {
 		w.t.Fatalf("sweep %s: %v", name, err)
@@ -57,7 +67,6 @@ func TestSweepsOnTheEngine(t *testing.T) {
 	w.instance("owned", marks(w.proxy("owned"), "owned"))
 	w.instance("unmarked", provider.Marks{})
 	w.instance("foreign", provider.Marks{UID: "u", Installation: "other", Namespace: "default", Proxy: "never"})
-	time.Sleep(2 * time.Millisecond) // older than the minimum age
 
 	if out := w.sweep("nothing", api.OrphanGCInput{}); out.Outcome != api.SweepClean || out.Verdicts["Owned"] != 1 {
 		t.Errorf("sweep %+v, want it clean", out)
@@ -122,10 +131,17 @@ func TestSweepWaitsForSlowDeletes(t *testing.T) {
 	for n := range 3 {
 		w.instance(fmt.Sprint("slow-", n), marks(fmt.Sprint("uid-", n), "nobody"))
 	}
-	time.AfterFunc(6*time.Second, release)
-	out := w.sweep("slow-deletes", api.OrphanGCInput{})
+	run := w.start("slow-deletes", api.OrphanGCInput{})
+	w.eventually("each delete to be sent, and asked after at least twice", func() bool {
+		return w.backend.Calls(memory.CallDeleteServer) >= 3 && w.backend.Calls(memory.CallGetServer) >= 3*4
+	})
+	release()
+	out := w.finish("slow-deletes", run)
 	if out.Outcome != api.SweepDeleted || out.OrphanCount != 3 {
 		t.Errorf("sweep %+v, want three orphans deleted", out)
+	}
+	if n := w.backend.Calls(memory.CallDeleteServer); n != 3 {
+		t.Errorf("%d deletes were sent, want each once", n)
 	}
 	if n := w.events(workflows.OrphanGCID("mem")+"/slow-deletes", "ActivityTaskStarted"); n != 5 {
 		t.Errorf("%d activities started, want two looks and three deletes", n)

@@ -133,6 +133,9 @@ func scrub(v any) {
 			scrub(x)
 		}
 	case map[string]any:
+		if v["kind"] == "TASK_QUEUE_KIND_STICKY" {
+			v["name"] = "sticky" // it begins with the host's name
+		}
 		for k, x := range v {
 			if with, ok := scrubbed[k]; ok {
 				if _, text := x.(string); text {
@@ -212,6 +215,14 @@ func Runs(ctx context.Context, c client.Client, workflowID string) ([]string, er
 	var runs []string
 	for run != "" {
 		runs = append(runs, run)
+		// The last event of an open run would be waited for.
+		d, err := c.DescribeWorkflowExecution(ctx, workflowID, run)
+		if err != nil {
+			return runs, err
+		}
+		if d.GetWorkflowExecutionInfo().GetStatus() != enumspb.WORKFLOW_EXECUTION_STATUS_CONTINUED_AS_NEW {
+			break
+		}
 		it := c.GetWorkflowHistory(ctx, workflowID, run, false, enumspb.HISTORY_EVENT_FILTER_TYPE_CLOSE_EVENT)
 		next := ""
 		for it.HasNext() {

@@ -13,5 +13,6 @@ import (
 // are never changed or deleted for it.
 func TestReplay(t *testing.T) {
 	t.Parallel()
-	historytest.Replay(t, register.All, workflows.TypeProxy)
+	historytest.Replay(t, register.All,
+		workflows.TypeProxy, workflows.TypeFleetWatch, workflows.TypeOrphanGC, workflows.TypeProviderHealth)
 }
