@@ -138,7 +138,7 @@ func (f *fakeTemporal) QueryWorkflow(_ context.Context, id, _, query string, _ .
 	return client.NewValue(p), err
 }
 
-func (f *fakeTemporal) DescribeWorkflowExecution(_ context.Context, id, _ string) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
+func (f *fakeTemporal) DescribeWorkflow(_ context.Context, id, _ string) (*client.WorkflowExecutionDescription, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.described++
@@ -146,7 +146,7 @@ func (f *fakeTemporal) DescribeWorkflowExecution(_ context.Context, id, _ string
 	if err != nil {
 		return nil, err
 	}
-	return &workflowservice.DescribeWorkflowExecutionResponse{WorkflowExecutionInfo: w.info(id)}, nil
+	return &client.WorkflowExecutionDescription{RawResponse: &workflowservice.DescribeWorkflowExecutionResponse{WorkflowExecutionInfo: w.info(id)}}, nil
 }
 
 func (w *fakeWorkflow) info(id string) *workflowpb.WorkflowExecutionInfo {

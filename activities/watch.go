@@ -25,7 +25,7 @@ type Temporal interface {
 	SignalWithStartWorkflow(ctx context.Context, workflowID, signalName string, signalArg any,
 		options client.StartWorkflowOptions, workflow any, workflowArgs ...any) (client.WorkflowRun, error)
 	QueryWorkflow(ctx context.Context, workflowID, runID, queryType string, args ...any) (converter.EncodedValue, error)
-	DescribeWorkflowExecution(ctx context.Context, workflowID, runID string) (*workflowservice.DescribeWorkflowExecutionResponse, error)
+	DescribeWorkflow(ctx context.Context, workflowID, runID string) (*client.WorkflowExecutionDescription, error)
 	ListWorkflow(ctx context.Context, request *workflowservice.ListWorkflowExecutionsRequest) (*workflowservice.ListWorkflowExecutionsResponse, error)
 }
 
@@ -56,7 +56,7 @@ const (
 func ownerOf(ctx context.Context, t Temporal, o orphan.Owner) (orphan.Reason, error) {
 	ctx, cancel := context.WithTimeout(ctx, temporalTimeout)
 	defer cancel()
-	d, err := t.DescribeWorkflowExecution(ctx, workflows.ProxyID(o.Namespace, o.Proxy), "")
+	d, err := t.DescribeWorkflow(ctx, workflows.ProxyID(o.Namespace, o.Proxy), "")
 	var notFound *serviceerror.NotFound
 	if errors.As(err, &notFound) {
 		return orphan.OwnerNotFound, nil
@@ -64,7 +64,7 @@ func ownerOf(ctx context.Context, t Temporal, o orphan.Owner) (orphan.Reason, er
 	if err != nil {
 		return orphan.OwnerUnreadable, fmt.Errorf("owner %s: %w", workflows.ProxyID(o.Namespace, o.Proxy), err)
 	}
-	info := d.GetWorkflowExecutionInfo()
+	info := d.RawResponse.GetWorkflowExecutionInfo()
 	switch status := info.GetStatus(); status {
 	case enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING, enumspb.WORKFLOW_EXECUTION_STATUS_PAUSED:
 		switch info.GetFirstRunId() {

@@ -209,8 +209,8 @@ func TestProviderHealthOnTheEngine(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.eventually("the end", func() bool {
-		d, err := w.client.DescribeWorkflowExecution(t.Context(), id, "")
-		return err == nil && d.GetWorkflowExecutionInfo().GetStatus() == enumspb.WORKFLOW_EXECUTION_STATUS_CANCELED
+		d, err := w.client.DescribeWorkflow(t.Context(), id, "")
+		return err == nil && d.RawResponse.GetWorkflowExecutionInfo().GetStatus() == enumspb.WORKFLOW_EXECUTION_STATUS_CANCELED
 	})
 	w.replay(id, "", "canceled")
 }

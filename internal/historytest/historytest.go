@@ -207,20 +207,20 @@ func ReplayHistory(h *historypb.History, register func(worker.WorkflowRegistry))
 
 // Runs returns the run ids of a workflow's chain, the first one first.
 func Runs(ctx context.Context, c client.Client, workflowID string) ([]string, error) {
-	d, err := c.DescribeWorkflowExecution(ctx, workflowID, "")
+	d, err := c.DescribeWorkflow(ctx, workflowID, "")
 	if err != nil {
 		return nil, err
 	}
-	run := d.GetWorkflowExecutionInfo().GetFirstRunId()
+	run := d.RawResponse.GetWorkflowExecutionInfo().GetFirstRunId()
 	var runs []string
 	for run != "" {
 		runs = append(runs, run)
 		// The last event of an open run would be waited for.
-		d, err := c.DescribeWorkflowExecution(ctx, workflowID, run)
+		d, err := c.DescribeWorkflow(ctx, workflowID, run)
 		if err != nil {
 			return runs, err
 		}
-		if d.GetWorkflowExecutionInfo().GetStatus() != enumspb.WORKFLOW_EXECUTION_STATUS_CONTINUED_AS_NEW {
+		if d.RawResponse.GetWorkflowExecutionInfo().GetStatus() != enumspb.WORKFLOW_EXECUTION_STATUS_CONTINUED_AS_NEW {
 			break
 		}
 		it := c.GetWorkflowHistory(ctx, workflowID, run, false, enumspb.HISTORY_EVENT_FILTER_TYPE_CLOSE_EVENT)
