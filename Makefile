@@ -31,6 +31,11 @@ build: engine ## build all programs into bin/
 engine: ## build the embedded Temporal engine, once per version (minutes)
 	@$(GO) run ./internal/devserver/enginebin/mkengine -o $(BIN)/tollgate-engine
 
+.PHONY: tools
+tools: ## build the temporal and tctl command lines for the tests, once per version (minutes)
+	@$(GO) run ./internal/devserver/enginebin/mkengine -tool temporal -o $(BIN)/temporal
+	@$(GO) run ./internal/devserver/enginebin/mkengine -tool tctl -o $(BIN)/tctl
+
 .PHONY: run
 run: build ## run everything on this machine in the foreground; ARGS="--flag ..."
 	@exec $(BIN)/tollgate-dev $(ARGS)
@@ -42,7 +47,7 @@ test: engine ## unit, contract, workflow and replay tests with the race detector
 	$(GO) test -race -timeout 20m $(TEST)
 
 .PHONY: test-e2e
-test-e2e: build ## end-to-end tests on the real engine with real processes
+test-e2e: build tools ## end-to-end tests on the real engine with real processes
 	$(GO) test -race -timeout 40m -count=1 -tags e2e ./tests/e2e/...
 
 .PHONY: test-engine

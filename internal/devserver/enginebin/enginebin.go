@@ -1,7 +1,8 @@
 // Package enginebin finds the embedded engine's binary and builds it when there
 // is none. The engine is a module of its own and takes minutes to compile, so
 // builds are kept in the user's cache under the hash of what they were built
-// from; every checkout and every test shares them.
+// from; every checkout and every test shares them. The command lines of Temporal
+// that the tests use are built and kept in the same way.
 package enginebin
 
 import (
@@ -30,12 +31,26 @@ const (
 	EnvCache = "TOLLGATE_ENGINE_CACHE"
 
 	mainModule = "module github.com/tollgate-dev/tollgate"
-	engineDir  = "internal/devserver/engine"
 	// keepBuilds is how many builds the cache keeps, the last ones used.
 	keepBuilds = 4
 	// progressEvery is the time between two lines of progress during a build.
 	progressEvery = 20 * time.Second
 )
+
+// program is something that is built out of a module of its own.
+type program struct {
+	name  string // file name of the binary
+	what  string // in messages
+	took  string // how long a build takes, for whoever waits
+	dir   string // the module, in the source tree
+	pkg   string // the package in it
+	under string // folder of the cache
+}
+
+var engine = program{
+	name: Name, what: "embedded engine", took: "about 7 minutes on two cores",
+	dir: "internal/devserver/engine", pkg: ".",
+}
 
 // ErrNoSource is returned when there is no binary and no source to build one.
 var ErrNoSource = errors.New("no engine binary and no source tree to build it from")
@@ -56,16 +71,16 @@ func Find() (string, error) {
 			return p, nil
 		}
 	}
-	src, err := source()
+	src, err := source(engine)
 	if err != nil {
 		return "", err
 	}
-	p, err := cached(src)
+	p, err := cached(engine, src)
 	if err != nil {
 		return "", err
 	}
 	if err := executable(p); err != nil {
-		return "", fmt.Errorf("engine is not built: %w", fs.ErrNotExist)
+		return "", fmt.Errorf("the engine is not built: %w", fs.ErrNotExist)
 	}
 	used(p)
 	return p, nil
@@ -85,11 +100,15 @@ func Ensure(ctx context.Context, progress io.Writer) (string, error) {
 // Build returns the binary of the source tree, out of the cache if it is there.
 // Unlike Ensure it looks nowhere else.
 func Build(ctx context.Context, progress io.Writer) (string, error) {
-	src, err := source()
+	return engine.build(ctx, progress)
+}
+
+func (p program) build(ctx context.Context, progress io.Writer) (string, error) {
+	src, err := source(p)
 	if err != nil {
 		return "", err
 	}
-	target, err := cached(src)
+	target, err := cached(p, src)
 	if err != nil {
 		return "", err
 	}
@@ -99,9 +118,9 @@ func Build(ctx context.Context, progress io.Writer) (string, error) {
 	}
 	dir := filepath.Dir(target)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return "", fmt.Errorf("engine cache: %w", err)
+		return "", fmt.Errorf("%s cache: %w", p.what, err)
 	}
-	unlock, err := lock(ctx, filepath.Join(filepath.Dir(dir), "build.lock"), progress)
+	unlock, err := lock(ctx, p.what, filepath.Join(filepath.Dir(dir), "build.lock"), progress)
 	if err != nil {
 		return "", err
 	}
@@ -109,19 +128,19 @@ func Build(ctx context.Context, progress io.Writer) (string, error) {
 	if executable(target) == nil { // another process has built it meanwhile
 		return target, nil
 	}
-	if err := compile(ctx, src, target, progress); err != nil {
+	if err := p.compile(ctx, src, target, progress); err != nil {
 		return "", err
 	}
-	prune(filepath.Dir(dir), dir)
+	p.prune(filepath.Dir(dir), dir)
 	return target, nil
 }
 
-func compile(ctx context.Context, src, target string, progress io.Writer) error {
-	fmt.Fprintln(progress, "building the embedded engine once, takes about 7 minutes on two cores")
+func (p program) compile(ctx context.Context, src, target string, progress io.Writer) error {
+	fmt.Fprintf(progress, "building the %s once, takes %s\n", p.what, p.took)
 	draft := target + ".new"
-	cmd := exec.CommandContext(ctx, "go", "build", "-ldflags=-s -w", "-o", draft, ".")
+	cmd := exec.CommandContext(ctx, "go", "build", "-ldflags=-s -w", "-o", draft, p.pkg)
 	cmd.Dir = src
-	// The engine stands outside any workspace of the main module.
+	// The module stands outside any workspace of the main one.
 	cmd.Env = append(os.Environ(), "GOWORK=off")
 	// An interrupted go build ends its compilers too; a killed one leaves them.
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
@@ -140,7 +159,7 @@ func compile(ctx context.Context, src, target string, progress io.Writer) error 
 			case <-finished:
 				return
 			case <-tick.C:
-				fmt.Fprintf(progress, "  still building the engine, %v so far\n", time.Since(started).Round(time.Second))
+				fmt.Fprintf(progress, "  still building the %s, %v so far\n", p.what, time.Since(started).Round(time.Second))
 			}
 		}
 	}()
@@ -148,18 +167,18 @@ func compile(ctx context.Context, src, target string, progress io.Writer) error 
 	close(finished)
 	<-reported
 	if err != nil {
-		return fmt.Errorf("build the engine in %s: %w\n%s", src, errors.Join(err, ctx.Err()), out.String())
+		return fmt.Errorf("build the %s in %s: %w\n%s", p.what, src, errors.Join(err, ctx.Err()), out.String())
 	}
-	fmt.Fprintf(progress, "engine built in %v\n", time.Since(started).Round(time.Second))
+	fmt.Fprintf(progress, "%s built in %v\n", p.what, time.Since(started).Round(time.Second))
 	if err := os.Rename(draft, target); err != nil {
-		return fmt.Errorf("engine cache: %w", err)
+		return fmt.Errorf("%s cache: %w", p.what, err)
 	}
 	return nil
 }
 
-// source is the engine's directory in the source tree that the working
+// source is the program's module in the source tree that the working
 // directory or the running executable is in.
-func source() (string, error) {
+func source(p program) (string, error) {
 	var starts []string
 	if wd, err := os.Getwd(); err == nil {
 		starts = append(starts, wd)
@@ -170,7 +189,7 @@ func source() (string, error) {
 	for _, dir := range starts {
 		for {
 			if b, err := os.ReadFile(filepath.Join(dir, "go.mod")); err == nil && hasLine(string(b), mainModule) {
-				return filepath.Join(dir, engineDir), nil
+				return filepath.Join(dir, p.dir), nil
 			}
 			parent := filepath.Dir(dir)
 			if parent == dir {
@@ -192,20 +211,20 @@ func hasLine(text, line string) bool {
 }
 
 // cached is where the binary built from src is kept.
-func cached(src string) (string, error) {
+func cached(p program, src string) (string, error) {
 	root := os.Getenv(EnvCache)
 	if root == "" {
 		user, err := os.UserCacheDir()
 		if err != nil {
-			return "", fmt.Errorf("engine cache: %w; set %s", err, EnvCache)
+			return "", fmt.Errorf("%s cache: %w; set %s", p.what, err, EnvCache)
 		}
 		root = filepath.Join(user, "tollgate", "engine")
 	}
 	sum, err := hashSource(src)
 	if err != nil {
-		return "", fmt.Errorf("hash the engine's source: %w", err)
+		return "", fmt.Errorf("hash the source of the %s: %w", p.what, err)
 	}
-	return filepath.Join(root, sum, Name), nil
+	return filepath.Join(root, p.under, sum, p.name), nil
 }
 
 // hashSource covers everything a build reads: sources without tests, the
@@ -240,8 +259,8 @@ func used(path string) {
 }
 
 // prune removes the builds that were not used for the longest time. A running engine keeps its deleted file.
-func prune(root, current string) {
-	dirs, err := filepath.Glob(filepath.Join(root, "*", Name))
+func (p program) prune(root, current string) {
+	dirs, err := filepath.Glob(filepath.Join(root, "*", p.name))
 	if err != nil {
 		return
 	}
@@ -250,9 +269,9 @@ func prune(root, current string) {
 		at  time.Time
 	}
 	var builds []build
-	for _, p := range dirs {
-		if info, err := os.Stat(p); err == nil && filepath.Dir(p) != current {
-			builds = append(builds, build{filepath.Dir(p), info.ModTime()})
+	for _, path := range dirs {
+		if info, err := os.Stat(path); err == nil && filepath.Dir(path) != current {
+			builds = append(builds, build{filepath.Dir(path), info.ModTime()})
 		}
 	}
 	slices.SortFunc(builds, func(a, b build) int { return b.at.Compare(a.at) })

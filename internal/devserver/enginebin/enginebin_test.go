@@ -233,3 +233,34 @@ func TestNoSourceIsSaid(t *testing.T) {
 		t.Errorf("got error %v", err)
 	}
 }
+
+func TestToolsAreBuiltLikeTheEngine(t *testing.T) {
+	engine, cache := tree(t)
+	if _, err := enginebin.BuildTool(t.Context(), "tdbg", io.Discard); err == nil || !strings.Contains(err.Error(), `tool "tdbg" is not known: use tctl or temporal`) {
+		t.Errorf("an unknown tool: %v", err)
+	}
+	// A package of that path, in place of the real one and its dependencies.
+	dir := filepath.Join(filepath.Dir(engine), "tools", "tctl")
+	write(t, filepath.Join(dir, "go.mod"), "module github.com/temporalio/tctl\n\ngo 1.26.0\n")
+	write(t, filepath.Join(dir, "go.sum"), "")
+	write(t, filepath.Join(dir, "cmd", "tctl", "main.go"), strings.Replace(program, "engine", "tool", 1))
+	var progress bytes.Buffer
+	first, err := enginebin.BuildTool(t.Context(), "tctl", &progress)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := output(t, first); got != "tool one" {
+		t.Errorf("the binary says %q", got)
+	}
+	if !strings.HasPrefix(first, filepath.Join(cache, "tools", "tctl")+"/") || !strings.Contains(progress.String(), "building the tctl command line once") {
+		t.Errorf("built %s, progress %q", first, &progress)
+	}
+	progress.Reset()
+	if second, err := enginebin.BuildTool(t.Context(), "tctl", &progress); err != nil || second != first || progress.Len() != 0 {
+		t.Errorf("again: %s, %v, progress %q", second, err, &progress)
+	}
+	write(t, filepath.Join(dir, "go.sum"), "\n")
+	if third, err := enginebin.BuildTool(t.Context(), "tctl", io.Discard); err != nil || third == first {
+		t.Errorf("another go.sum makes %s, %v", third, err)
+	}
+}

@@ -12,10 +12,10 @@ import (
 
 // lock takes an exclusive lock on the file and returns its release. The kernel
 // releases it when the process dies.
-func lock(ctx context.Context, name string, progress io.Writer) (func(), error) {
+func lock(ctx context.Context, what, name string, progress io.Writer) (func(), error) {
 	f, err := os.OpenFile(name, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
-		return nil, fmt.Errorf("engine cache: %w", err)
+		return nil, fmt.Errorf("%s cache: %w", what, err)
 	}
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
@@ -29,12 +29,12 @@ func lock(ctx context.Context, name string, progress io.Writer) (func(), error) 
 			return nil, fmt.Errorf("lock %s: %w", name, err)
 		}
 		if !told {
-			fmt.Fprintln(progress, "waiting for another process that builds the engine")
+			fmt.Fprintf(progress, "waiting for another process that builds the %s\n", what)
 		}
 		select {
 		case <-ctx.Done():
 			_ = f.Close()
-			return nil, fmt.Errorf("wait for the engine's build: %w", context.Cause(ctx))
+			return nil, fmt.Errorf("wait for the build of the %s: %w", what, context.Cause(ctx))
 		case <-tick.C:
 		}
 	}

@@ -1,5 +1,6 @@
-// Command mkengine builds the embedded engine into the cache if it is not there
-// and links it to the path given: what "make engine" runs.
+// Command mkengine builds the embedded engine, or a tool of the tests, into the
+// cache if it is not there and links it to the path given: what "make engine" and
+// "make tools" run.
 package main
 
 import (
@@ -11,6 +12,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"syscall"
 
 	"github.com/tollgate-dev/tollgate/internal/devserver/enginebin"
@@ -18,17 +20,23 @@ import (
 
 func main() {
 	link := flag.String("o", "", "`path` of a symbolic link to the binary")
+	tool := flag.String("tool", "", "`name` of a tool to build instead of the engine: "+strings.Join(enginebin.Tools(), " or "))
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, *link); err != nil {
+	if err := run(ctx, *tool, *link); err != nil {
 		fmt.Fprintln(os.Stderr, "mkengine:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, link string) error {
-	path, err := enginebin.Build(ctx, os.Stderr)
+func run(ctx context.Context, tool, link string) (err error) {
+	var path string
+	if tool == "" {
+		path, err = enginebin.Build(ctx, os.Stderr)
+	} else {
+		path, err = enginebin.BuildTool(ctx, tool, os.Stderr)
+	}
 	if err != nil {
 		return err
 	}
