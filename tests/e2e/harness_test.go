@@ -70,6 +70,7 @@ type settings struct {
 	gc           string
 	shared       string // a directory for the local provider's instances
 	token        string // of the discovery API
+	codec        string // more of the codec's settings
 	env          []string
 	engine       *devservertest.Server
 }
@@ -110,9 +111,9 @@ probe: {target: %q, interval: 1s, timeout: 1s, unhealthyAfter: 2, tls: {enabled:
 gc: %s
 health: {interval: 5s}
 discovery: {token: token}
-codec: {keyFile: keys.json}
+codec: {keyFile: keys.json%s}
 log: {level: debug, format: json}
-`, s.installation, local, s.extra, probeTarget(t), s.gc)
+`, s.installation, local, s.extra, probeTarget(t), s.gc, s.codec)
 	w.write("tollgate.yaml", config)
 	w.write("token", w.token)
 	w.startWorker()
