@@ -4,37 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
 	"go.temporal.io/api/serviceerror"
 
-	"github.com/tollgate-dev/tollgate/internal/provider"
 	"github.com/tollgate-dev/tollgate/workflows/api"
 )
 
-const (
-	// pollEvery is the pace at which waiting asks. A query costs no history.
-	pollEvery = 300 * time.Millisecond
-	// sureAfter is how often in a row a proxy must look stuck: right after a
-	// failure it may look so for a moment before it tries again.
-	sureAfter = 3
-)
-
-// moving are the reasons of a condition that is not True by which a proxy goes
-// on by itself. With any other reason and no next try it waits for a person.
-var moving = []string{
-	"", api.ReasonPending, api.ReasonCreating, api.ReasonBooting, api.ReasonRunning, api.ReasonProving,
-	api.ReasonReplacing, api.ReasonDeleting, api.ReasonDeleted, api.ReasonInstanceGone, api.ReasonInstanceStopped,
-	api.ReasonNeverHealthy, api.ReasonUnhealthy, api.ReasonSpecChanged, api.ReasonRequested,
-	string(provider.NotFound), string(provider.QuotaExceeded), string(provider.RateLimited),
-	string(provider.CapacityUnavailable), string(provider.Transient), "NotReady", "NotProven", "StillExists",
-}
-
-// reasonAuth is the probe class of a proxy that refuses our credentials: a new
-// instance would ask for the same ones.
-const reasonAuth = "auth"
+// pollEvery is the pace at which waiting asks. A query costs no history.
+const pollEvery = 300 * time.Millisecond
 
 func condition(p api.Proxy, kind string) api.Condition {
 	for _, c := range p.Status.Conditions {
@@ -61,21 +40,9 @@ func served(p api.Proxy, generation int64) bool {
 		condition(p, api.CondProvisioned).Status == api.True && condition(p, api.CondHealthy).Status == api.True
 }
 
-// looksStuck reports whether the proxy waits for somebody to change something.
-func looksStuck(p api.Proxy) bool {
-	if !p.Status.NextRetry.IsZero() {
-		return false
-	}
-	if c := condition(p, api.CondProvisioned); c.Status == api.False && !slices.Contains(moving, c.Reason) {
-		return true
-	}
-	c := condition(p, api.CondHealthy)
-	return c.Status == api.False && c.Reason == reasonAuth
-}
-
 // waitServing waits until the proxy serves the wanted generation.
 func (s *session) waitServing(ctx context.Context, o object, generation int64, out *progress) (api.Proxy, error) {
-	stuck, replacements := 0, ""
+	replacements := ""
 	return s.poll(ctx, o, out, func(p api.Proxy, first bool) (bool, error) {
 		if first {
 			replacements = p.Status.LastReplacement
@@ -94,10 +61,7 @@ func (s *session) waitServing(ctx context.Context, o object, generation int64, o
 		if p.Status.Phase == api.PhaseDeleting || p.Status.Phase == api.PhaseDeleted {
 			return false, fail(ExitConflict, "", "%s: is being deleted", o)
 		}
-		if stuck++; !looksStuck(p) {
-			stuck = 0
-		}
-		if stuck >= sureAfter {
+		if p.Status.Latched {
 			if h.Status == api.True {
 				h = condition(p, api.CondHealthy)
 			}

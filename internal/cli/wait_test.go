@@ -98,6 +98,7 @@ func TestWaitFails(t *testing.T) {
 	t.Parallel()
 	permanent := proxyState(api.PhasePending, api.Condition{Status: api.False, Reason: "Unauthorized", Message: "the token is refused"}, api.Condition{})
 	auth := proxyState(api.PhaseProvisioning, api.Condition{Status: api.True, Reason: api.ReasonRunning}, api.Condition{Status: api.False, Reason: "auth", Message: "407"})
+	permanent.Status.Latched, auth.Status.Latched = true, true
 	never := proxyState(api.PhaseReplacing, api.Condition{Status: api.False, Reason: api.ReasonCreating}, api.Condition{Reason: api.ReasonCreating})
 	never.Status.LastReplacement = "NeverHealthy: timeout"
 	unproven := proxyState(api.PhaseProvisioning, api.Condition{Status: api.True, Reason: api.ReasonRunning},

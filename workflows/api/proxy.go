@@ -112,6 +112,9 @@ type ProxyStatus struct {
 	// latest one happened.
 	Replacements    int    `json:"replacements,omitempty" yaml:"replacements,omitempty"`
 	LastReplacement string `json:"lastReplacement,omitempty" yaml:"lastReplacement,omitempty"`
+	// Latched: nothing is tried until the spec or the provider's configuration
+	// changes, or somebody says retry.
+	Latched bool `json:"latched,omitempty" yaml:"latched,omitempty"`
 	// NextRetry is when a waiting proxy tries again.
 	NextRetry time.Time `json:"nextRetry,omitzero" yaml:"nextRetry,omitempty"`
 }
@@ -197,8 +200,8 @@ type SetSpecInput struct {
 	Labels map[string]string `json:"labels,omitempty"`
 }
 
-// SetSpecResult says which generation the spec became; unchanged is true, and
-// the generation the old one, when nothing differed.
+// SetSpecResult says which generation the spec became. Unchanged is true when
+// neither spec nor labels differed. Labels alone make no new generation.
 type SetSpecResult struct {
 	Generation int64 `json:"generation"`
 	Unchanged  bool  `json:"unchanged,omitempty"`

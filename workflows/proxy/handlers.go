@@ -3,6 +3,7 @@ package proxy
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"go.temporal.io/sdk/temporal"
@@ -78,11 +79,12 @@ func (p *proxy) setSpec(ctx workflow.Context, in api.SetSpecInput) (r api.SetSpe
 	}
 	defer func() { a.SetSpec = &r; p.keep(a) }()
 	spec := in.Spec.KeepInline(p.Spec).WithDefaults()
-	if in.Labels != nil {
+	relabelled := in.Labels != nil && !maps.Equal(in.Labels, p.Labels)
+	if relabelled {
 		p.Labels = normal(in.Labels)
 	}
 	if spec.Equal(p.Spec) {
-		return api.SetSpecResult{Generation: p.Generation, Unchanged: true}, nil
+		return api.SetSpecResult{Generation: p.Generation, Unchanged: !relabelled}, nil
 	}
 	p.ctx = spans.Adopt(p.base, ctx)
 	p.Spec = spec

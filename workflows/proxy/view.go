@@ -108,7 +108,7 @@ func (p *proxy) view() api.Proxy {
 		Spec:     p.Spec.Redact(),
 		Status: api.ProxyStatus{
 			Phase: p.phase(), ObservedGeneration: p.ObservedGeneration, SpecHash: p.SpecHash, Conditions: p.Conditions,
-			Replacements: p.Replacements, LastReplacement: p.LastReplacement,
+			Latched: p.Latched, Replacements: p.Replacements, LastReplacement: p.LastReplacement,
 		},
 	}
 	if c := p.Current; c != nil {
