@@ -41,7 +41,7 @@ type Sweeps struct {
 
 // ownerConcurrency is how many owners are looked up at once: many, because a
 // sweep looks up every owner of the provider's whole fleet.
-const ownerConcurrency = 48
+const ownerConcurrency = 24
 
 // FindOrphans is one sighting. A listing that fails or is not complete fails the
 // activity; an owner that cannot be looked up makes the result Unreadable.

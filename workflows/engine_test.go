@@ -35,6 +35,7 @@ const installation = "acme"
 // that do nothing but note what they are signalled.
 type world struct {
 	t       *testing.T
+	engine  string // host:port
 	client  client.Client
 	backend *memory.Backend
 	// fleet are the activities that the test may change before serve.
@@ -50,8 +51,16 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
+	w := newIdleWorld(t)
+	w.serve()
+	return w
+}
+
+// newIdleWorld is a world without workers.
+func newIdleWorld(t *testing.T) *world {
+	t.Helper()
 	engine := devservertest.Start(t, devservertest.WithSearchAttributes(workflows.SearchAttributes()...))
-	w := &world{t: t, client: engine.Client(), backend: memory.NewBackend(memory.Options{}), failing: map[string]bool{}, shards: 1}
+	w := &world{t: t, engine: engine.HostPort(), client: engine.Client(), backend: memory.NewBackend(memory.Options{}), failing: map[string]bool{}, shards: 1}
 	w.fleet = &activities.Fleet{
 		Temporal: w.client, Shards: w.shardCount, Metrics: metrics.New(prometheus.NewRegistry()),
 		ProbeProxy: func(_ context.Context, addr string, _ *provider.BasicAuth) activities.ProbeResult {
@@ -69,7 +78,6 @@ func newWorld(t *testing.T) *world {
 		},
 		Secret: func(context.Context, string) (provider.Sensitive, error) { return provider.Sensitive{}, nil },
 	}
-	w.serve()
 	return w
 }
 

@@ -254,6 +254,9 @@ func (f *fleet) probed(now time.Time, in activities.ProbeFleetInput, out activit
 	f.brake = brake
 }
 
+// classNoWorker is the class of an activity that no worker took.
+const classNoWorker = "NoWorker"
+
 // explain reads an activity's failure: its class, its text, and how long the
 // backend asked to be left alone.
 func explain(err error) (class, text string, wait time.Duration) {
@@ -267,7 +270,7 @@ func explain(err error) (class, text string, wait time.Duration) {
 		}
 		return app.Type(), app.Message(), wait
 	case errors.As(err, &timeout) && timeout.TimeoutType() == enumspb.TIMEOUT_TYPE_SCHEDULE_TO_START:
-		return "NoWorker", "no worker took it; is the provider configured on any?", 0
+		return classNoWorker, "no worker took it; is the provider configured on any?", 0
 	case errors.As(err, &timeout):
 		return "Timeout", "timed out: " + timeout.TimeoutType().String(), 0
 	}

@@ -246,8 +246,15 @@ func (s *state) send(items []api.FleetObservation) {
 	}
 }
 
-// idle reports whether the shard has nothing to keep: it is beyond the shards
-// that there are, and empty.
+// idle reports whether nobody needs the shard: it is empty, and beyond the shards
+// that there are, or its provider is served by no worker, or never was. The next
+// report or configuration starts it again.
 func (s *state) idle() bool {
-	return s.config != nil && s.shard >= s.config.Shards && len(s.rows) == 0 && len(s.outbox) == 0
+	if len(s.rows) > 0 || len(s.outbox) > 0 {
+		return false
+	}
+	if s.config == nil {
+		return s.changes > 0
+	}
+	return s.shard >= s.config.Shards || s.drift.Class == classNoWorker
 }

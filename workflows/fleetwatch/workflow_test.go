@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/temporal"
@@ -329,6 +330,39 @@ func TestAShardTooManyEndsOnceItIsEmpty(t *testing.T) {
 	if diff := cmp.Diff([]string{"1m0s forward"}, w.seen("")); diff != "" {
 		t.Errorf("calls (-want +got):\n%s", diff)
 	}
+}
+
+func TestAFleetThatNobodyServesEndsOnceItIsEmpty(t *testing.T) {
+	t.Parallel()
+	gone := report("a", 2)
+	gone.Gone = true
+	t.Run("never configured", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t, 0)
+		w.signal(0, workflows.SignalReport, report("a", 1))
+		w.signal(time.Minute, workflows.SignalReport, gone)
+		if err := w.run(local, time.Hour); err != nil || w.env.Now().Sub(w.start) > 2*time.Minute {
+			t.Errorf("the workflow ended with %v after %s, want success at the end of its proxy", err, w.env.Now().Sub(w.start))
+		}
+	})
+	t.Run("no longer configured", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t, 0)
+		w.signal(0, workflows.SignalConfigure, config())
+		w.signal(0, workflows.SignalReport, report("a", 1))
+		w.compare = func(activities.CompareFleetInput) (activities.CompareFleetResult, error) {
+			return activities.CompareFleetResult{}, temporal.NewTimeoutError(enumspb.TIMEOUT_TYPE_SCHEDULE_TO_START, nil)
+		}
+		w.at(10*time.Minute, func() {
+			if c := condition(w.status(), api.CondListed); c.Reason != "NoWorker" {
+				t.Errorf("condition %+v, want that no worker serves it", c)
+			}
+		})
+		w.signal(11*time.Minute, workflows.SignalReport, gone)
+		if err := w.run(local, time.Hour); err != nil {
+			t.Errorf("the workflow ended with %v, want success at the end of its proxy", err)
+		}
+	})
 }
 
 func TestAnotherConfigurationTellsLatchedProxies(t *testing.T) {
