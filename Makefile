@@ -99,6 +99,7 @@ tidy-check: ## fail if a go.mod or go.sum is not tidy
 docs: ## regenerate the generated pages of docs/
 	$(GO) generate ./...
 	$(GO) test -count=1 -run '^TestPublishedDocumentIsTheServedOne$$' ./internal/discovery -update
+	$(GO) test -count=1 -run '^TestPublishedDocumentIsTheOneOfTheCode$$' ./internal/reporting/api -update
 	$(GO) test -count=1 -run '^TestMetricsReferenceIsFresh$$' ./internal/app -update
 
 .PHONY: docs-check

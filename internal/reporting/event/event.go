@@ -154,8 +154,8 @@ func (e Event) Validate() error {
 	}
 	if e.Time.IsZero() {
 		bad("time: is missing")
-	} else if y := e.Time.Year(); y < 2000 || y > 9999 {
-		bad("time: the year %d is out of range: want 2000 to 9999", y)
+	} else if y := e.Time.Year(); y < 2000 || y > 2200 {
+		bad("time: the year %d is out of range: want 2000 to 2200", y)
 	}
 	if d.NotBefore != nil && d.NotBefore.After(e.Time) {
 		bad("data.not_before: %s is after time %s", d.NotBefore.UTC().Format(time.RFC3339Nano), e.Time.Format(time.RFC3339Nano))
