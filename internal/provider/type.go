@@ -33,7 +33,10 @@ type Config struct {
 	Decode func(into any) error
 	// Secret resolves a reference by its name in the configuration's secrets.
 	Secret func(ctx context.Context, name string) (Sensitive, error)
-	Logger *slog.Logger
+	// Transport counts the requests of drivers that speak HTTP against the budget
+	// of their account; nil leaves them uncounted. See WithBudget.
+	Transport Transport
+	Logger    *slog.Logger
 }
 
 // Profile is a type's answer on every axis of the contract; docs/providers and

@@ -252,7 +252,9 @@ func (b *Budget) Wrap(p provider.Provider, name string) provider.Provider {
 			b.metrics.waited.WithLabelValues(name, string(c.op)).Observe(time.Since(start).Seconds())
 		}
 		err = do(ctx)
-		if provider.ClassOf(err) == provider.RateLimited {
+		// A refusal by the budget of the account's requests holds back the one
+		// operation, and not those that are more important.
+		if provider.ClassOf(err) == provider.RateLimited && !provider.NotSent(err) {
 			b.pause(provider.RetryAfterOf(err))
 		}
 		return err

@@ -9,6 +9,7 @@
 //	budget    waits for the account's turn; what it refuses is no call
 //	metrics   counts and times what reaches the driver
 //	deadline  bounds the driver's own time
+//	ops       tells the driver's HTTP requests what they are for
 //
 // Each is a type with an Unwrap method, so that provider.As reaches the optional
 // interfaces of the driver. Pricer and Companions cost requests like any other
@@ -39,11 +40,14 @@ type Options struct {
 	Metrics *Metrics
 	// Deadlines bound each call.
 	Deadlines Deadlines
+	// Requests says how the budget of the account's HTTP requests stands, which
+	// the driver's own transport keeps to (package budget).
+	Requests provider.Throttler
 }
 
 // Chain wraps p in the order of the package's documentation.
 func Chain(p provider.Provider, o Options) provider.Provider {
-	p = WithDeadlines(p, o.Deadlines)
+	p = WithDeadlines(WithOps(p), o.Deadlines)
 	if o.Metrics != nil {
 		p = o.Metrics.Wrap(p, o.Name)
 	}
@@ -53,6 +57,9 @@ func Chain(p provider.Provider, o Options) provider.Provider {
 	p = WithChecks(p, o.Name, o.Installation)
 	if o.Tracer != nil {
 		p = WithTracing(p, o.Name, o.Tracer)
+	}
+	if o.Requests != nil {
+		p = WithThrottle(p, o.Requests)
 	}
 	return p
 }
