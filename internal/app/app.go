@@ -19,6 +19,7 @@ import (
 	"github.com/tollgate-dev/tollgate/internal/discovery"
 	"github.com/tollgate-dev/tollgate/internal/metrics"
 	"github.com/tollgate-dev/tollgate/internal/provider"
+	"github.com/tollgate-dev/tollgate/internal/provider/budget"
 	"github.com/tollgate-dev/tollgate/internal/provider/decorators"
 	"github.com/tollgate-dev/tollgate/internal/telemetry"
 	"github.com/tollgate-dev/tollgate/internal/temporalclient"
@@ -35,6 +36,7 @@ type App struct {
 	config    *config.Metrics
 	calls     *decorators.Metrics
 	budgets   *decorators.Budgets
+	requests  *budget.Accounts
 	usable    *prometheus.GaugeVec
 	watched   *metrics.Metrics
 
@@ -123,7 +125,7 @@ func (a *App) instruments(cfg *config.Config) (err error) {
 	}
 	reg := a.telemetry.Registry()
 	a.config, a.calls = config.NewMetrics(reg), decorators.NewMetrics(reg)
-	a.budgets = decorators.NewBudgets(a.calls)
+	a.budgets, a.requests = decorators.NewBudgets(a.calls), budget.New(budget.NewMetrics(reg))
 	a.usable, a.watched = newUsable(reg), metrics.New(reg)
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/tollgate-dev/tollgate/internal/discovery"
 	"github.com/tollgate-dev/tollgate/internal/probe"
 	"github.com/tollgate-dev/tollgate/internal/provider"
+	"github.com/tollgate-dev/tollgate/internal/provider/budget"
 	"github.com/tollgate-dev/tollgate/internal/provider/decorators"
 	"github.com/tollgate-dev/tollgate/internal/telemetry"
 	"github.com/tollgate-dev/tollgate/workflows/api"
@@ -28,8 +29,12 @@ func (a *App) decorate(def provider.Definition, _ provider.Type, p provider.Prov
 	c, _ := a.committing.cfg.Provider(def.Config.Name)
 	return decorators.Chain(p, decorators.Options{
 		Name: c.Name, Installation: def.Config.Installation, Tracer: tracer,
-		Budget: a.budgets.For(c.Name, limits(c)), Metrics: a.calls,
+		Budget: a.budgets.For(c.Name, limits(c)), Metrics: a.calls, Requests: a.requests.Throttler(c.Name),
 	})
+}
+
+func requestLimits(p config.Provider) budget.Limits {
+	return budget.Limits{PerHour: p.Requests.PerHour, Reserve: p.Requests.Reserve, Account: p.Requests.Account}
 }
 
 func limits(p config.Provider) decorators.BudgetOptions {

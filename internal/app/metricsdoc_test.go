@@ -20,6 +20,7 @@ import (
 	"github.com/tollgate-dev/tollgate/internal/discovery"
 	"github.com/tollgate-dev/tollgate/internal/metrics"
 	"github.com/tollgate-dev/tollgate/internal/provider"
+	"github.com/tollgate-dev/tollgate/internal/provider/budget"
 	"github.com/tollgate-dev/tollgate/internal/provider/decorators"
 	"github.com/tollgate-dev/tollgate/internal/telemetry"
 )
@@ -74,6 +75,7 @@ func own(t *testing.T) []metric {
 	r := &recorder{Registerer: tm.Registry(), all: map[string]metric{}}
 	config.NewMetrics(r)
 	decorators.NewMetrics(r)
+	budget.New(budget.NewMetrics(r))
 	newUsable(r)
 	discovery.New(discovery.Options{Metrics: r})
 	// These describe themselves by what they have seen.

@@ -27,6 +27,7 @@ func (a *App) commit(ctx context.Context, v *version) error {
 	for _, e := range a.registry.Entries() {
 		p, _ := v.cfg.Provider(e.Name)
 		a.budgets.For(e.Name, limits(p)) // of those that were kept, too
+		a.requests.Set(e.Name, requestLimits(p))
 		a.watched.Declare(e.Name)
 		usable := a.usable.WithLabelValues(e.Name, e.Type)
 		usable.Set(1)
@@ -37,6 +38,7 @@ func (a *App) commit(ctx context.Context, v *version) error {
 	}
 	for _, name := range changes.Removed {
 		a.watched.Forget(name)
+		a.requests.Forget(name)
 	}
 	a.current.Store(v)
 	a.level.Set(v.cfg.Log.Level)

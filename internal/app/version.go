@@ -57,11 +57,15 @@ func (a *App) define(v *version) {
 	for _, p := range v.cfg.Providers {
 		v.hashes[p.Name] = v.cfg.ProviderHash(p, a.hashKey)
 		v.fleets = append(v.fleets, discovery.Fleet{Provider: p.Name, Shards: p.Shards})
+		var transport provider.Transport
+		if a.requests != nil {
+			transport = a.requests.Transport(p.Name)
+		}
 		v.defs = append(v.defs, provider.Definition{
 			Type: p.Type, ConfigHash: v.hashes[p.Name],
 			Config: provider.Config{
 				Name: p.Name, Installation: v.cfg.Installation, StateDir: a.providerDir(p.Name),
-				Decode: p.Decode, Secret: a.tokenOf(v),
+				Decode: p.Decode, Secret: a.tokenOf(v), Transport: transport,
 				Logger: telemetry.Component(a.log, "provider").With("type", p.Type),
 			},
 		})

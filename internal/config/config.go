@@ -11,8 +11,8 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/tollgate-dev/tollgate/internal/provider"
 	"github.com/tollgate-dev/tollgate/internal/strictyaml"
-
 	"github.com/tollgate-dev/tollgate/workflows/api"
 )
 
@@ -49,6 +49,8 @@ type Config struct {
 	Probe   Probe
 	GC      GC
 	Health  Health
+	// Reap are the schedules that delete what is old, in the order of the file.
+	Reap []Reap
 	// Discovery configures the HTTP API for clients.
 	Discovery Discovery
 	Codec     Codec
@@ -71,6 +73,11 @@ type Provider struct {
 	Shards int
 	// Budget limits the calls to this account.
 	Budget Budget
+	// Requests limits the HTTP requests to this account.
+	Requests Requests
+	// SpendCap is the most that the provider's instances may cost per hour; 0 means
+	// no cap.
+	SpendCap provider.MicroEUR
 	// DriftInterval is the time between two listings of the provider.
 	DriftInterval time.Duration
 
@@ -230,5 +237,6 @@ func (c *Config) FleetConfig(p Provider, hash string) api.FleetConfig {
 		HealthyAfter:   c.Probe.HealthyAfter,
 		BrakeFraction:  c.Probe.BrakeFraction,
 		BrakeMin:       c.Probe.BrakeMin,
+		SpendCap:       p.SpendCap,
 	}
 }

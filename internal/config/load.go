@@ -38,6 +38,7 @@ type raw struct {
 	Health       struct {
 		Interval *duration `yaml:"interval"`
 	} `yaml:"health"`
+	Reap      []rawReap `yaml:"reap"`
 	Discovery struct {
 		Token string `yaml:"token"`
 	} `yaml:"discovery"`
@@ -59,7 +60,13 @@ type rawProvider struct {
 	Budget struct {
 		RequestsPerSecond *float64 `yaml:"requestsPerSecond"`
 		Burst             *int     `yaml:"burst"`
+		RequestsPerHour   *int     `yaml:"requestsPerHour"`
+		Reserve           *int     `yaml:"reserve"`
+		Account           string   `yaml:"account"`
 	} `yaml:"budget"`
+	SpendCap *struct {
+		EURPerHour money `yaml:"eurPerHour"`
+	} `yaml:"spendCap"`
 	Drift struct {
 		Interval *duration `yaml:"interval"`
 	} `yaml:"drift"`

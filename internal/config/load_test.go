@@ -52,6 +52,7 @@ func TestParseFillsDefaults(t *testing.T) {
 
 func TestParseReadsEverything(t *testing.T) {
 	t.Parallel()
+	reserve := 200
 	got, err := Load("testdata/full.yaml", testOptions)
 	if err != nil {
 		t.Fatal(err)
@@ -60,7 +61,8 @@ func TestParseReadsEverything(t *testing.T) {
 		Installation: "acme-prod",
 		Providers: []Provider{
 			{Name: "here", Type: "local", Shards: 2, Budget: Budget{RequestsPerSecond: 100, Burst: 200}, DriftInterval: 30 * time.Second},
-			{Name: "fsn", Type: "hetzner", Shards: 1, Budget: Budget{RequestsPerSecond: 0.5, Burst: 5}, DriftInterval: 5 * time.Minute},
+			{Name: "fsn", Type: "hetzner", Shards: 1, Budget: Budget{RequestsPerSecond: 0.5, Burst: 5}, DriftInterval: 5 * time.Minute,
+				Requests: Requests{PerHour: 1800, Reserve: &reserve, Account: "acme"}, SpendCap: 1_500_000},
 		},
 		Secrets: map[string]Secret{
 			"squid-cloud-init": {File: "/etc/tollgate/squid.yaml"},
@@ -72,8 +74,12 @@ func TestParseReadsEverything(t *testing.T) {
 			BrakeFraction: 0.5, BrakeMin: 5, Concurrency: 8,
 			TLS: ProbeTLS{Enabled: true, ServerName: "example.com", CAFile: filepath.Join("testdata", "ca.pem")},
 		},
-		GC:        GC{Interval: time.Minute, MinAge: 5 * time.Minute, ConfirmAfter: 10 * time.Second, Cap: 3},
-		Health:    Health{Interval: 2 * time.Minute},
+		GC:     GC{Interval: time.Minute, MinAge: 5 * time.Minute, ConfirmAfter: 10 * time.Second, Cap: 3},
+		Health: Health{Interval: 2 * time.Minute},
+		Reap: []Reap{
+			{Provider: "fsn", Selector: provider.Selector{Namespace: "ci"}, OlderThan: 6 * time.Hour, Interval: 15 * time.Minute},
+			{Provider: "fsn", Selector: provider.Selector{Namespace: "ci", Proxy: "nightly"}, OlderThan: time.Hour, Interval: 5 * time.Minute},
+		},
 		Discovery: Discovery{Token: "discovery"},
 		Codec:     Codec{KeyFile: "/etc/tollgate/keys.json", Token: "discovery", UIURL: "https://temporal.example.com"},
 		Log:       Log{Level: slog.LevelDebug, Format: "json"},
@@ -99,8 +105,8 @@ func TestParseReadsEverything(t *testing.T) {
 		t.Errorf("block = %+v", block)
 	}
 	err = p.Annotate(errors.Join(errors.New(`location: "fsn1" is closed`), nil, errors.New("tokenSecretRef: is empty")))
-	if want := "testdata/full.yaml:15: providers[1].hetzner.location: \"fsn1\" is closed\n" +
-		"testdata/full.yaml:16: providers[1].hetzner.tokenSecretRef: is empty"; err == nil || err.Error() != want {
+	if want := "testdata/full.yaml:16: providers[1].hetzner.location: \"fsn1\" is closed\n" +
+		"testdata/full.yaml:17: providers[1].hetzner.tokenSecretRef: is empty"; err == nil || err.Error() != want {
 		t.Errorf("annotated:\n%v\nwant\n%s", err, want)
 	}
 	here, _ := got.Provider("here")
@@ -116,7 +122,7 @@ func TestParseReadsEverything(t *testing.T) {
 		Location string `yaml:"location"`
 	}
 	err = p.Decode(&strict)
-	if want := "testdata/full.yaml:16: providers[1].hetzner.tokenSecretRef: unknown field: allowed are location"; err == nil || err.Error() != want {
+	if want := "testdata/full.yaml:17: providers[1].hetzner.tokenSecretRef: unknown field: allowed are location"; err == nil || err.Error() != want {
 		t.Errorf("strict decode of the block = %v, want %s", err, want)
 	}
 }
@@ -131,7 +137,7 @@ var problems = map[string]struct{ yaml, want string }{
 	"bad installation": {"installation: Acme Prod\nproviders: [{name: a, type: local}]\n", `c.yaml:1: installation: "Acme Prod" is not a name: use 1 to 63 lower-case letters, digits and '-', starting and ending with a letter or digit`},
 	"no providers":     {"installation: a\n", "c.yaml:1: providers: is required: a list of at least one provider, each with a name and a type (local, hetzner)"},
 	"unknown field at the top": {base + "provders: []\n",
-		"c.yaml:5: provders: unknown field (did you mean providers?): allowed are codec, discovery, gc, health, installation, log, probe, providers, secrets"},
+		"c.yaml:5: provders: unknown field (did you mean providers?): allowed are codec, discovery, gc, health, installation, log, probe, providers, reap, secrets"},
 	"unknown field below": {base + "gc: {intervall: 5m}\n",
 		"c.yaml:5: gc.intervall: unknown field (did you mean interval?): allowed are cap, confirmAfter, interval, minAge"},
 	"key twice": {base + "gc: {cap: 1, cap: 2}\n", "c.yaml:5: gc.cap: is given twice, first in line 5"},
@@ -144,7 +150,7 @@ var problems = map[string]struct{ yaml, want string }{
 	"provider without type":   {"installation: a\nproviders:\n  - name: one\n", "c.yaml:3: providers[0].type: is required: use one of local, hetzner"},
 	"provider type unknown":   {"installation: a\nproviders:\n  - name: one\n    type: aws\n", `c.yaml:4: providers[0].type: "aws" is unknown: use one of local, hetzner`},
 	"block of another type":   {base + "    hetzner: {}\n", `c.yaml:5: providers[0].hetzner: is the block of type hetzner, but the type is "local": name the block after the type`},
-	"unknown provider field":  {base + "    region: x\n", "c.yaml:5: providers[0].region: unknown field: allowed are name, type, shards, budget, drift, local"},
+	"unknown provider field":  {base + "    region: x\n", "c.yaml:5: providers[0].region: unknown field: allowed are name, type, shards, budget, spendCap, drift, local"},
 	"shards out of range":     {base + "    shards: 0\n", "c.yaml:5: providers[0].shards: 0 is out of range: use 1 to 64, or leave it out for 1"},
 	"shards not a number":     {base + "    shards: many\n", `c.yaml:5: providers[0].shards: "many" is a string: want a whole number`},
 	"budget not positive":     {base + "    budget: {requestsPerSecond: 0}\n", "c.yaml:5: providers[0].budget.requestsPerSecond: 0 is out of range: use 0.01 to 10000, or leave it out for 1000"},
@@ -185,7 +191,7 @@ var problems = map[string]struct{ yaml, want string }{
 		`c.yaml:4: providers[0].type: "aws" is unknown: use one of local, hetzner` + "\n" +
 			`c.yaml:5: providers[0].shards: "x" is a string: want a whole number` + "\n" +
 			`c.yaml:6: log.level: "loud" is not a level: use trace, debug, info, warn or error` + "\n" +
-			"c.yaml:7: surprise: unknown field: allowed are codec, discovery, gc, health, installation, log, probe, providers, secrets",
+			"c.yaml:7: surprise: unknown field: allowed are codec, discovery, gc, health, installation, log, probe, providers, reap, secrets",
 	},
 }
 

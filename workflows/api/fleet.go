@@ -60,6 +60,9 @@ type FleetConfig struct {
 	// least this share of the probed ones fail at once, nobody is told.
 	BrakeFraction float64 `json:"brakeFraction"`
 	BrakeMin      int     `json:"brakeMin"`
+	// SpendCap is the most that the provider's instances may cost per hour, in
+	// millionths of a euro; 0 means no cap.
+	SpendCap provider.MicroEUR `json:"spendCap,omitempty"`
 }
 
 // FleetTable is the answer of the query "table".
