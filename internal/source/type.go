@@ -1,0 +1,88 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+
+	"github.com/tollgate-dev/tollgate/internal/provider"
+	"github.com/tollgate-dev/tollgate/internal/reporting/event"
+)
+
+// Known tells the sizes that were reported last for resources of an account, by
+// type and id, for those of which anything was. Sizes of what is gone come from
+// here. It may be nil.
+type Known func(ctx context.Context, p event.Platform, account string, resources []event.Resource) (map[event.Resource]event.Size, error)
+
+// Config is what a type's New gets.
+type Config struct {
+	// Name is the configured name of the source, which errors carry.
+	Name string
+	// Account is the account's name in events.
+	Account string
+	// Decode reads the source's own block strictly into a pointer to a struct.
+	Decode func(into any) error
+	// Secret reads the value behind a reference of the configuration.
+	Secret func(ctx context.Context, name string) (provider.Sensitive, error)
+	Logger *slog.Logger
+	// Known tells sizes that were reported.
+	Known Known
+}
+
+// Type is a type of sources.
+type Type struct {
+	// Name is the type's name in the configuration; it is the platform in events.
+	Name string
+	// Summary says in a few words what is read.
+	Summary string
+	// Kinds are the kinds of resources that it makes events of.
+	Kinds []Kind
+	// New builds the streams of a source: each is a Source with a cursor of its
+	// own. It fails on bad configuration only and makes no request.
+	New func(ctx context.Context, cfg Config) ([]Stream, error)
+}
+
+// Stream is one feed of a source.
+type Stream struct {
+	// Name is unique within the source, and part of a workflow id.
+	Name   string
+	Source Source
+}
+
+// CheckType checks what a type says of itself.
+func CheckType(t Type) error {
+	if err := provider.ValidateName("source type", t.Name); err != nil {
+		return err
+	}
+	bad := func(format string, args ...any) error {
+		return fmt.Errorf("source type %q: "+format, append([]any{t.Name}, args...)...)
+	}
+	switch {
+	case t.New == nil:
+		return bad("New is nil")
+	case t.Summary == "":
+		return bad("Summary is empty")
+	case len(t.Kinds) == 0:
+		return bad("Kinds is empty")
+	}
+	var errs []error
+	for i, k := range t.Kinds {
+		fields, ok := event.Fields(t.Platform(), k.Type)
+		switch {
+		case k.Type == "":
+			errs = append(errs, bad("Kinds[%d].Type is empty", i))
+		case slices.ContainsFunc(t.Kinds[:i], func(o Kind) bool { return o.Type == k.Type }):
+			errs = append(errs, bad("kind %q is listed twice", k.Type))
+		case ok && len(fields) == 0:
+			errs = append(errs, bad("kind %q has no size fields", k.Type))
+		case !slices.Contains(k.Verbs, VerbCreate) || !slices.Contains(k.Verbs, VerbDelete):
+			errs = append(errs, bad("kind %q lacks %s or %s: every resource begins and ends", k.Type, VerbCreate, VerbDelete))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Platform is the type's platform in events.
+func (t Type) Platform() event.Platform { return event.Platform(t.Name) }
