@@ -27,6 +27,7 @@ import (
 	"github.com/tollgate-dev/tollgate/workflows/fleetwatch"
 	"github.com/tollgate-dev/tollgate/workflows/orphangc"
 	"github.com/tollgate-dev/tollgate/workflows/providerhealth"
+	"github.com/tollgate-dev/tollgate/workflows/reaper"
 )
 
 const installation = "acme"
@@ -124,6 +125,7 @@ func registerWatchers(r worker.WorkflowRegistry) {
 	r.RegisterWorkflowWithOptions(fleetwatch.Workflow, workflow.RegisterOptions{Name: workflows.TypeFleetWatch})
 	r.RegisterWorkflowWithOptions(orphangc.Workflow, workflow.RegisterOptions{Name: workflows.TypeOrphanGC})
 	r.RegisterWorkflowWithOptions(providerhealth.Workflow, workflow.RegisterOptions{Name: workflows.TypeProviderHealth})
+	r.RegisterWorkflowWithOptions(reaper.Workflow, workflow.RegisterOptions{Name: workflows.TypeReaper})
 }
 
 // proxyStub answers to "seen" with what it was signalled.
@@ -141,6 +143,10 @@ func proxyStub(ctx workflow.Context) error {
 	s.AddReceive(workflow.GetSignalChannel(ctx, workflows.SignalRetry), func(c workflow.ReceiveChannel, _ bool) {
 		c.Receive(ctx, nil)
 		seen = append(seen, "retry")
+	})
+	s.AddReceive(workflow.GetSignalChannel(ctx, workflows.SignalDelete), func(c workflow.ReceiveChannel, _ bool) {
+		c.Receive(ctx, nil)
+		seen = append(seen, "delete")
 	})
 	for {
 		s.Select(ctx)

@@ -57,6 +57,7 @@ func (a *App) compose(installation string) {
 	sweeps := &activities.Sweeps{Metrics: a.watched}
 	drift := &activities.Drift{Installation: installation, Lookup: a.lookup, Temporal: a.conn.Client, Metrics: a.watched}
 	gc := &activities.GC{Installation: installation, Lookup: a.lookup, Temporal: a.conn.Client, Shards: shards, Metrics: a.watched}
+	reaper := &activities.Reaper{Installation: installation, Lookup: a.lookup, Temporal: a.conn.Client, Metrics: a.watched}
 	health := &activities.Health{
 		Lookup: a.lookup, Type: func(name string) string { p, _ := a.Config().Provider(name); return p.Type },
 		Interval: func() time.Duration { return a.Config().Health.Interval }, Metrics: a.watched,
@@ -70,7 +71,7 @@ func (a *App) compose(installation string) {
 			}
 		},
 		provider: func(w worker.Worker) {
-			for _, x := range []any{proxies, drift, gc, health} {
+			for _, x := range []any{proxies, drift, gc, health, reaper} {
 				w.RegisterActivity(x)
 			}
 		},

@@ -33,6 +33,7 @@ type Metrics struct {
 	orphansGone *prometheus.CounterVec
 	fleets      *snapshots
 	checks      *snapshots
+	account     account
 }
 
 // New registers the metrics with reg.
@@ -59,6 +60,7 @@ func New(reg prometheus.Registerer) *Metrics {
 		orphansGone: counter("tollgate_gc_orphans_deleted_total", "Orphans that were deleted and are gone.", "provider", "kind"),
 		fleets:      newSnapshots(),
 		checks:      newSnapshots(),
+		account:     newAccount(reg),
 	}
 	reg.MustRegister(m.probes, m.probeTime, m.observed, m.listed, m.instances, m.listFailed,
 		m.sweeps, m.sweepAt, m.orphans, m.orphansGone, m.fleets, m.checks)
@@ -78,6 +80,7 @@ func (m *Metrics) Declare(providerName string) {
 	for _, o := range api.SweepOutcomes() {
 		m.sweeps.WithLabelValues(providerName, string(o))
 	}
+	m.account.declare(providerName)
 }
 
 // Forget drops everything about a provider that is no longer configured.
@@ -91,6 +94,7 @@ func (m *Metrics) Forget(providerName string) {
 	}{m.probes, m.probeTime, m.observed, m.listed, m.instances, m.listFailed, m.sweeps, m.sweepAt, m.orphans, m.orphansGone} {
 		v.DeletePartialMatch(l)
 	}
+	m.account.forget(l)
 	m.fleets.forget(providerName)
 	m.checks.forget(providerName)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/tollgate-dev/tollgate/workflows/orphangc"
 	"github.com/tollgate-dev/tollgate/workflows/providerhealth"
 	"github.com/tollgate-dev/tollgate/workflows/proxy"
+	"github.com/tollgate-dev/tollgate/workflows/reaper"
 )
 
 // All registers every workflow under its public name.
@@ -20,6 +21,7 @@ func All(r worker.WorkflowRegistry) {
 		workflows.TypeFleetWatch:     fleetwatch.Workflow,
 		workflows.TypeOrphanGC:       orphangc.Workflow,
 		workflows.TypeProviderHealth: providerhealth.Workflow,
+		workflows.TypeReaper:         reaper.Workflow,
 	} {
 		r.RegisterWorkflowWithOptions(w, workflow.RegisterOptions{Name: name})
 	}
