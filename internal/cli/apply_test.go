@@ -246,7 +246,7 @@ func TestApplyGoesOnAfterAFailure(t *testing.T) {
 	broken.statuses = []any{"not a proxy"}
 	f.runs["proxy/default/a"] = broken
 	r := c.run("apply", "-f", "p.yaml")
-	if r.code != ExitFailure || !strings.Contains(r.stdout, "proxy team-b/b: created") || !strings.HasPrefix(r.stderr, "tollgate: proxy default/a: the answer is encrypted and this client has no key") {
+	if r.code != ExitFailure || !strings.Contains(r.stdout, "proxy team-b/b: created") || !strings.HasPrefix(r.stderr, "tollgate: proxy default/a: the answer cannot be read: ") {
 		t.Errorf("exit code %d, stdout\n%s\nstderr\n%s", r.code, r.stdout, r.stderr)
 	}
 }

@@ -163,7 +163,7 @@ func TestALifeByCommandLine(t *testing.T) {
 
 	// Without the key nothing is readable, and the error says what to do.
 	keyless := realCLI(t, engine, t.TempDir())
-	if r := keyless.run("proxy", "get", "demo"); r.code != ExitFailure || !strings.Contains(r.stderr, "this client has no key") || !strings.Contains(r.stderr, "--codec-key-file") {
+	if r := keyless.run("proxy", "get", "demo"); r.code != ExitFailure || !strings.Contains(r.stderr, "is encrypted, and no key file is given") || !strings.Contains(r.stderr, "--codec-key-file") {
 		t.Errorf("without the key: exit code %d\n%s", r.code, r.stderr)
 	}
 	if r := keyless.run("proxy", "history", "demo"); r.code != ExitOK || !strings.Contains(r.stderr, "details are encrypted and left out") {

@@ -128,10 +128,31 @@ func (s *session) invalidError(what, msg string) *Error {
 }
 
 func (s *session) decodeError(what string, err error) *Error {
-	if s.conn.Encrypted {
+	var unknownKey *codec.UnknownKeyError
+	switch {
+	case errors.As(err, &unknownKey), errors.Is(err, codec.ErrNotAuthentic):
 		return fail(ExitFailure, "the key that encrypted it is not in the key file: look with tollgate keys list", "%s: the answer cannot be decrypted: %v", what, err)
+	case isSealed(err) && !s.conn.Encrypted:
+		return fail(ExitFailure, "give the workers' key file with --codec-key-file or TOLLGATE_CODEC_KEYS; tollgate-dev keeps it as "+devKeyFile+" in its state directory",
+			"%s: the answer is encrypted, and no key file is given", what)
 	}
-	return fail(ExitFailure, "give the workers' key file with --codec-key-file or TOLLGATE_CODEC_KEYS", "%s: the answer is encrypted and this client has no key: %v", what, err)
+	return fail(ExitFailure, "are the workers of another version? look with tollgate version", "%s: the answer cannot be read: %v", what, err)
+}
+
+// isSealed reports whether an answer could not be read because it is encrypted
+// and this client has no key.
+func isSealed(err error) bool { return errors.Is(err, converter.ErrEncodingIsNotSupported) }
+
+// mustRead makes sure that a wait will be able to read its answer, before it
+// changes anything. With a key file that is taken for granted.
+func (s *session) mustRead(ctx context.Context, o object) error {
+	if s.conn.Encrypted {
+		return nil
+	}
+	if _, err := s.status(ctx, o); isSealed(err) {
+		return err
+	}
+	return nil
 }
 
 // deadlineError tells a late answer from no worker at all.

@@ -19,6 +19,7 @@ import (
 	grpccodes "google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/tollgate-dev/tollgate/internal/codec"
 	"github.com/tollgate-dev/tollgate/internal/telemetry"
 	"github.com/tollgate-dev/tollgate/internal/temporalclient"
 	"github.com/tollgate-dev/tollgate/workflows"
@@ -48,8 +49,11 @@ func TestErrorsOfTemporalAreTranslated(t *testing.T) {
 			"tollgate: proxy default/demo: the workflow could not answer: unknown queryType status\n"},
 		{"refused request", serviceerror.NewInvalidArgument("workflow id too long"), ExitFailure,
 			"tollgate: proxy default/demo: temporal refuses the request: workflow id too long\n"},
-		{"not decodable", fmt.Errorf("%w: unknown encoding", converter.ErrUnableToDecode), ExitFailure,
-			"tollgate: proxy default/demo: the answer is encrypted and this client has no key: unable to decode: unknown encoding\n  give the workers' key file with --codec-key-file or TOLLGATE_CODEC_KEYS\n"},
+		{"encrypted", sealed, ExitFailure, sealedDemo},
+		{"not decodable", fmt.Errorf("%w: unknown field", converter.ErrUnableToDecode), ExitFailure,
+			"tollgate: proxy default/demo: the answer cannot be read: unable to decode: unknown field\n  are the workers of another version? look with tollgate version\n"},
+		{"changed", fmt.Errorf("decrypt: %w", codec.ErrNotAuthentic), ExitFailure,
+			"tollgate: proxy default/demo: the answer cannot be decrypted: decrypt: the payload does not authenticate\n  the key that encrypted it is not in the key file: look with tollgate keys list\n"},
 		{"anything else", errors.New("strange"), ExitFailure, "tollgate: proxy default/demo: strange\n"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -58,6 +62,36 @@ func TestErrorsOfTemporalAreTranslated(t *testing.T) {
 			f.err = tc.err
 			newCLI(t, f).run("proxy", "get", "demo").expect(t, tc.code, tc.want)
 		})
+	}
+}
+
+// sealed is what the SDK says to a client without a key.
+var sealed = fmt.Errorf("payload item 0: encoding binary/encrypted: %w", converter.ErrEncodingIsNotSupported)
+
+const sealedDemo = "tollgate: proxy default/demo: the answer is encrypted, and no key file is given\n" +
+	"  give the workers' key file with --codec-key-file or TOLLGATE_CODEC_KEYS; tollgate-dev keeps it as codec-keys.json in its state directory\n"
+
+// Whoever cannot read the answer is told before anything is changed.
+func TestWaitsThatCannotBeReadChangeNothing(t *testing.T) {
+	t.Parallel()
+	for _, args := range []string{"proxy replace demo", "proxy delete demo --wait"} {
+		f := world()
+		f.runs["proxy/default/demo"].statuses = []any{sealed}
+		newCLI(t, f).run(strings.Fields(args)...).expect(t, ExitFailure, sealedDemo)
+		if r := f.runs["proxy/default/demo"]; len(r.updateID) != 0 || len(f.signals) != 0 {
+			t.Errorf("%s: updates %v, signals %v", args, r.updateID, f.signals)
+		}
+	}
+}
+
+func TestProvidersThatCannotBeReadAreLeftOut(t *testing.T) {
+	t.Parallel()
+	f := world()
+	f.runs[workflows.ProviderHealthID("local")].statuses = []any{sealed}
+	r := newCLI(t, f).run("providers", "list")
+	if r.code != ExitFailure || !strings.Contains(r.stderr, "provider local: the answer is encrypted, and no key file is given") ||
+		!strings.Contains(r.stdout, "hetzner") || strings.Contains(r.stdout, "local") {
+		t.Errorf("exit code %d\n%s%s", r.code, r.stdout, r.stderr)
 	}
 }
 
@@ -260,4 +294,14 @@ func TestEachCommandIsOneTrace(t *testing.T) {
 			t.Errorf("%s: spans %v", tc.args, spans)
 		}
 	}
+}
+
+// A proxy that names a provider which does not exist gives it a fleet. A sweep
+// of it would wait for ever.
+func TestSweepOfAProviderThatIsOnlyNamed(t *testing.T) {
+	t.Parallel()
+	f := world()
+	f.runs[workflows.FleetID("named", 0)] = running(workflows.TypeFleetWatch)
+	newCLI(t, f).run("gc", "run", "named").expect(t, ExitNotFound,
+		"tollgate: provider \"named\" is not known: no worker with it in its configuration ever ran\n  look with: tollgate providers list\n")
 }

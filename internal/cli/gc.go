@@ -144,16 +144,15 @@ func (s *session) sweepInput(ctx context.Context, provider string, cmd *cobra.Co
 }
 
 // mustKnow refuses a provider that no worker ever announced: nobody would serve
-// its sweep.
+// its sweep. A fleet proves nothing, since proxies of an unknown provider have
+// one, too.
 func (s *session) mustKnow(ctx context.Context, provider string) error {
-	for _, id := range []string{workflows.ProviderHealthID(provider), workflows.FleetID(provider, 0)} {
-		_, err := s.conn.Client.DescribeWorkflowExecution(ctx, id, "")
-		if err == nil {
-			return nil
-		}
-		if !isNotFound(err) {
-			return s.translate(ctx, "provider "+provider, err)
-		}
+	_, err := s.conn.Client.DescribeWorkflowExecution(ctx, workflows.ProviderHealthID(provider), "")
+	switch {
+	case err == nil:
+		return nil
+	case !isNotFound(err):
+		return s.translate(ctx, "provider "+provider, err)
 	}
 	return fail(ExitNotFound, "look with: tollgate providers list", "provider %q is not known: no worker with it in its configuration ever ran", provider)
 }

@@ -45,15 +45,27 @@ func (a *app) providersListCmd() *cobra.Command {
 				if len(names) == 0 {
 					return fail(ExitNotFound, "a worker announces its providers when it starts", "no providers: no worker with a configuration ever ran in this Temporal namespace")
 				}
-				views := make([]providerView, len(names))
+				found := make([]*providerView, len(names))
 				index := make([]int, len(names))
 				for i := range index {
 					index[i] = i
 				}
-				partial := each(ctx, index, func(ctx context.Context, i int) (err error) {
-					views[i], err = s.provider(ctx, names[i])
+				partial := each(ctx, index, func(ctx context.Context, i int) error {
+					v, err := s.provider(ctx, names[i])
+					if err == nil {
+						found[i] = &v
+					}
 					return err
 				})
+				var views []providerView // of those that could be read
+				for _, v := range found {
+					if v != nil {
+						views = append(views, *v)
+					}
+				}
+				if len(views) == 0 {
+					return partial
+				}
 				return errors.Join(a.print(views, func(w io.Writer, wide bool) error { return a.writeProviders(w, views, wide) }), partial)
 			})
 		},

@@ -43,6 +43,9 @@ func (a *app) proxyReplaceCmd() *cobra.Command {
 					a.say("%s: replacement asked for", o)
 					return nil
 				}
+				if err := s.mustRead(ctx, o); err != nil {
+					return err
+				}
 				if updateID == "" {
 					updateID = newUpdateID()
 				}
@@ -128,6 +131,9 @@ func (a *app) deleteOne(ctx context.Context, s *session, o object, in api.Delete
 		return nil
 	}
 	if err := s.mustRun(ctx, o); err != nil {
+		return err
+	}
+	if err := s.mustRead(ctx, o); err != nil {
 		return err
 	}
 	var r api.DeleteResult
