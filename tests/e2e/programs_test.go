@@ -69,13 +69,12 @@ func runProgram(t testing.TB, cmd *exec.Cmd) result {
 	cmd.Stdout, cmd.Stderr = &out, &errOut
 	// What it leaves running must not keep the test waiting.
 	cmd.WaitDelay = 5 * time.Second
-	timer := time.AfterFunc(programLimit, func() {
-		if cmd.Process != nil {
-			_ = cmd.Process.Kill()
-		}
-	})
-	defer timer.Stop()
-	err := cmd.Run()
+	err := cmd.Start()
+	if err == nil {
+		timer := time.AfterFunc(programLimit, func() { _ = cmd.Process.Kill() })
+		err = cmd.Wait()
+		timer.Stop()
+	}
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
 		t.Errorf("%s: %v", strings.Join(cmd.Args, " "), err)
