@@ -160,6 +160,8 @@ func dialError(addr string, err error) error {
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return failf(Refused, "nothing listens at %s", addr)
+	case errors.Is(err, syscall.ECONNRESET):
+		return failf(Refused, "%s hung up at once", addr)
 	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
 		return failf(Refused, "there is no route to %s", addr)
 	case errors.As(err, &dns) && !dns.IsTimeout:
