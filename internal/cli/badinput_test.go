@@ -12,7 +12,7 @@ import (
 func TestBadCommandLines(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct{ args, want string }{
-		{"prxoy list", "tollgate: \"prxoy\" is no command of tollgate: use apply, completion, fleet, gc, keys, providers, proxy, schedules or version\n  did you mean tollgate proxy?\n"},
+		{"prxoy list", "tollgate: \"prxoy\" is no command of tollgate: use apply, completion, fleet, gc, keys, providers, proxy, reap, schedules or version\n  did you mean tollgate proxy?\n"},
 		{"proxy lsit", "tollgate: \"lsit\" is no command of tollgate proxy: use create, delete, get, history, list, replace, retry or update\n  did you mean tollgate proxy list?\n"},
 		{"proxy get", "tollgate: tollgate proxy get: NAME is required; usage: tollgate proxy get NAME\n"},
 		{"proxy get a b", "tollgate: tollgate proxy get: \"b\" is one argument too many; usage: tollgate proxy get NAME\n"},
@@ -31,7 +31,7 @@ func TestBadCommandLines(t *testing.T) {
 		{"proxy create demo -p local --never-healthy-after 48h", "tollgate: spec.neverHealthyAfter: 48h0m0s is out of range: use 1s to 24h, or leave it out for 10m0s\n"},
 		{"proxy create demo -p local -l team", "tollgate: --label: \"team\" is no label: use key=value\n"},
 		{"proxy create demo -p local -l team-", "tollgate: --label: \"team-\" is no label: use key=value\n"},
-		{"proxy create demo -p local -l te?m=x", "tollgate: --label: key \"te?m\": use 1 to 63 letters, digits and -_./\n"},
+		{"proxy create demo -p local -l te?m=x", "tollgate: --label: key \"te?m\": use 1 to 63 of letters, digits, '-', '_', '.' and '/'\n"},
 		{"proxy create demo -p local --cloud-init nope.yaml", "tollgate: --cloud-init: nope.yaml: no such file or directory\n"},
 		{"proxy create demo -p local --cloud-init empty.txt", "tollgate: --cloud-init: empty.txt: is empty\n"},
 		{"proxy create demo -p local --cloud-init binary.bin", "tollgate: --cloud-init: binary.bin: is no UTF-8 text\n"},
@@ -109,7 +109,7 @@ func TestBadDocuments(t *testing.T) {
 		{"duration out of range", head + "spec: {provider: local, neverHealthyAfter: 1ms}\n", "p.yaml:4: spec.neverHealthyAfter: 1ms is out of range: use 1s to 24h, or leave it out for 10m0s"},
 		{"unknown strategy", head + "spec: {provider: local, replacement: Rolling}\n", `p.yaml:4: spec.replacement: "Rolling" is unknown: use Recreate or CreateBeforeDelete`},
 		{"number as a label", "apiVersion: tollgate/v1\nkind: Proxy\nmetadata: {name: a, labels: {tier: 1}}\nspec: {provider: local}\n", "p.yaml:3: metadata.labels[tier]: 1 is a whole number: want a string; put it in quotes"},
-		{"bad label", "apiVersion: tollgate/v1\nkind: Proxy\nmetadata:\n  name: a\n  labels:\n    team: 'a b'\nspec: {provider: local}\n", `p.yaml:6: metadata.labels[team]: value "a b": use up to 63 letters, digits and -_.`},
+		{"bad label", "apiVersion: tollgate/v1\nkind: Proxy\nmetadata:\n  name: a\n  labels:\n    team: 'a b'\nspec: {provider: local}\n", `p.yaml:6: metadata.labels[team]: value "a b": use up to 63 of letters, digits, '-', '_' and '.'`},
 		{"both sources of a secret", head + "spec:\n  provider: local\n  cloudInit: {inline: x, secretRef: y}\n", "p.yaml:6: spec.cloudInit: inline and secretRef are both set: use one"},
 		{"no source of a secret", head + "spec: {provider: local, cloudInit: {}}\n", "p.yaml:4: spec.cloudInit: one of inline and secretRef is required"},
 		{"inline credentials", head + "spec:\n  provider: local\n  auth: {inline: 'a:s3cr3t'}\n", "p.yaml:6: spec.auth.inline: is not allowed: put username:password into the workers' secrets and name it in spec.auth.secretRef"},

@@ -111,10 +111,10 @@ func ValidateLabels(field string, labels map[string]string) error {
 	}
 	for k, v := range labels {
 		if k == "" || !ok(k, true) {
-			errs = append(errs, fmt.Errorf("%s: key %q: use 1 to 63 letters, digits and -_./", field, k))
+			errs = append(errs, fmt.Errorf("%s: key %q: use 1 to 63 of letters, digits, '-', '_', '.' and '/'", field, k))
 		}
 		if !ok(v, false) {
-			errs = append(errs, fmt.Errorf("%s[%s]: value %q: use up to 63 letters, digits and -_.", field, k, v))
+			errs = append(errs, fmt.Errorf("%s[%s]: value %q: use up to 63 of letters, digits, '-', '_' and '.'", field, k, v))
 		}
 	}
 	return errors.Join(errs...)
