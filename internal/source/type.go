@@ -27,6 +27,9 @@ type Config struct {
 	// Secret reads the value behind a reference of the configuration.
 	Secret func(ctx context.Context, name string) (provider.Sensitive, error)
 	Logger *slog.Logger
+	// Transport counts the requests against the budget of the account, which
+	// providers of the same account share; nil counts nothing.
+	Transport provider.Transport
 	// Known tells sizes that were reported.
 	Known Known
 }

@@ -95,7 +95,7 @@ func readClauses() []Clause {
 				for _, from := range []struct {
 					t    time.Time
 					want []string
-				}{{end.Add(time.Nanosecond), after}, {time.Unix(0, 0), append(slices.Clone(before), after...)}} {
+				}{{end, after}, {time.Unix(0, 0), append(slices.Clone(before), after...)}} {
 					c, err := r.s.Seek(e.ctx(), from.t)
 					if err != nil {
 						e.Fatalf("seek: %v", err)
