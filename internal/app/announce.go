@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -91,7 +92,7 @@ func (n *announcer) announce(ctx context.Context, v *version) error {
 		case schedules.Unchanged:
 		case schedules.Foreign:
 			if !n.removed(v, r.ID) {
-				n.log.Warn("a schedule of a provider that is not configured here", "schedule", r.ID)
+				n.log.Warn("a schedule that is not configured here; if no other worker has it: tollgate schedules apply --prune", "schedule", r.ID)
 			}
 		default:
 			n.log.Info("schedule applied", "schedule", r.ID, "action", string(r.Action))
@@ -104,6 +105,7 @@ func (n *announcer) announce(ctx context.Context, v *version) error {
 	}
 	errs = append(errs, g.Wait())
 	if was := n.done.Load(); was != nil {
+		errs = append(errs, n.endReapers(ctx, was, v))
 		for _, p := range was.cfg.Providers {
 			if _, still := v.cfg.Provider(p.Name); !still {
 				errs = append(errs, n.remove(ctx, p.Name))
@@ -125,7 +127,35 @@ func (n *announcer) removed(v *version, schedule string) bool {
 			return true
 		}
 	}
-	return false
+	return slices.Contains(endedReapers(was, v), schedule)
+}
+
+// endedReapers are the schedules of reapers that a reload has taken out.
+func endedReapers(was, v *version) []string {
+	ids := func(v *version) (out []string) {
+		for _, s := range schedules.Wanted(v.cfg) {
+			if s.Reap != nil {
+				out = append(out, s.ID)
+			}
+		}
+		return out
+	}
+	now := ids(v)
+	return slices.DeleteFunc(ids(was), func(id string) bool { return slices.Contains(now, id) })
+}
+
+// endReapers deletes those: they would go on deleting.
+func (n *announcer) endReapers(ctx context.Context, was, v *version) error {
+	var errs []error
+	for _, id := range endedReapers(was, v) {
+		err := n.app.conn.Client.ScheduleClient().GetHandle(ctx, id).Delete(ctx)
+		if notFound := new(serviceerror.NotFound); err != nil && !errors.As(err, &notFound) {
+			errs = append(errs, fmt.Errorf("delete schedule %s: %w", id, err))
+			continue
+		}
+		n.log.Info("reaper removed: its schedule is deleted", "schedule", id)
+	}
+	return errors.Join(errs...)
 }
 
 // provider tells the fleet and the health of one provider.

@@ -47,7 +47,7 @@ func (s *session) providers(ctx context.Context) ([]string, error) {
 		return nil, err
 	}
 	for _, e := range schedules {
-		found[strings.TrimPrefix(e.ID, workflows.OrphanGCSchedule(""))] = true
+		found[scheduleProvider(e.ID)] = true
 	}
 	names := make([]string, 0, len(found))
 	for p := range found {
@@ -68,6 +68,16 @@ func providerOf(id string) (string, bool) {
 	return "", false
 }
 
+// scheduleProvider reads the provider from gc/<provider> and
+// reap/<provider>/<selector>.
+func scheduleProvider(id string) string {
+	if rest, ok := strings.CutPrefix(id, workflows.ReaperPrefix); ok {
+		name, _, _ := strings.Cut(rest, "/")
+		return name
+	}
+	return strings.TrimPrefix(id, workflows.OrphanGCSchedule(""))
+}
+
 // schedules lists the schedules of Tollgate.
 func (s *session) schedules(ctx context.Context) ([]*client.ScheduleListEntry, error) {
 	it, err := s.conn.Client.ScheduleClient().List(ctx, client.ScheduleListOptions{PageSize: pageSize})
@@ -80,7 +90,7 @@ func (s *session) schedules(ctx context.Context) ([]*client.ScheduleListEntry, e
 		if err != nil {
 			return nil, s.translate(ctx, "schedules", err)
 		}
-		if strings.HasPrefix(e.ID, workflows.OrphanGCSchedule("")) {
+		if strings.HasPrefix(e.ID, workflows.OrphanGCSchedule("")) || strings.HasPrefix(e.ID, workflows.ReaperPrefix) {
 			out = append(out, e)
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -22,8 +21,9 @@ const maxConfig = 1 << 20
 
 func (a *app) schedulesCmd() *cobra.Command {
 	c := group("schedules", "Show and apply the schedules",
-		"Each provider has a schedule gc/PROVIDER that starts its sweeps. Workers apply the\n"+
-			"schedules when they start. Pause one with: temporal schedule toggle --pause.",
+		"Each provider has a schedule gc/PROVIDER that starts its sweeps, and one for each of its\n"+
+			"reapers, reap/PROVIDER/SELECTOR. Workers apply the schedules when they start. Pause one\n"+
+			"with: temporal schedule toggle --pause.",
 		a.schedulesApplyCmd(), a.schedulesListCmd())
 	c.Aliases = []string{"schedule"}
 	return c
@@ -35,8 +35,8 @@ func (a *app) schedulesApplyCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use: "apply --config FILE", Short: "Make the schedules what the configuration says",
 		Long: "Creates and updates the schedules of the providers in the workers' configuration.\n" +
-			"Whether one is paused is not changed. Schedules of other providers are shown, and\n" +
-			"deleted with --prune.",
+			"Whether one is paused is not changed. Schedules of other providers, and of reapers\n" +
+			"that are not in it, are shown, and deleted with --prune.",
 		Example: "  tollgate schedules apply --config /etc/tollgate/tollgate.yaml",
 		Annotations: temporalLines("temporal schedule create --schedule-id gc/local --workflow-id gc/local --type " + workflows.TypeOrphanGC +
 			" --task-queue " + workflows.TaskQueue + " \\\n    --interval 10m --overlap-policy Skip --catchup-window 1m --input '{\"provider\":\"local\"}'"),
@@ -84,7 +84,7 @@ func (a *app) schedulesApplyCmd() *cobra.Command {
 		},
 	}
 	c.Flags().StringVar(&file, "config", "", "the workers' configuration `file` (default "+envConfig+")")
-	c.Flags().BoolVar(&prune, "prune", false, "delete the schedules of providers that are not in the configuration")
+	c.Flags().BoolVar(&prune, "prune", false, "delete the schedules that are not in the configuration")
 	c.Flags().BoolVar(&dryRun, "dry-run", false, "print what would change, and change nothing")
 	return c
 }
@@ -115,7 +115,7 @@ func (a *app) schedulesListCmd() *cobra.Command {
 				}
 				views := []scheduleView{}
 				for _, e := range entries {
-					v := scheduleView{ID: e.ID, Provider: strings.TrimPrefix(e.ID, workflows.OrphanGCSchedule("")), Paused: e.Paused, Note: e.Note}
+					v := scheduleView{ID: e.ID, Provider: scheduleProvider(e.ID), Paused: e.Paused, Note: e.Note}
 					if e.Spec != nil && len(e.Spec.Intervals) > 0 {
 						v.Every = e.Spec.Intervals[0].Every.String()
 					}

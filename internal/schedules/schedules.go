@@ -1,5 +1,5 @@
 // Package schedules keeps Tollgate's schedules at Temporal as the configuration
-// says: the sweeps of each provider. The worker applies them when it starts and
+// says: the sweeps of each provider, and the reapers. The worker applies them when it starts and
 // when its configuration changes; the command line does so on request.
 package schedules
 
@@ -32,14 +32,25 @@ const (
 	runLimit = 3 * time.Hour
 )
 
-// Schedule is one wanted schedule.
+// Schedule is one wanted schedule: of sweeps, or of a reaper.
 type Schedule struct {
 	ID       string
 	Interval time.Duration
-	Input    api.OrphanGCInput
+	// Input is that of the sweeps; Reap, when set, that of a reaper instead.
+	Input api.OrphanGCInput
+	Reap  *api.ReaperInput
 }
 
-// Wanted lists the schedules of a configuration, in the order of its providers.
+// Provider is the provider that the schedule is for.
+func (w Schedule) Provider() string {
+	if w.Reap != nil {
+		return w.Reap.Provider
+	}
+	return w.Input.Provider
+}
+
+// Wanted lists the schedules of a configuration: the sweeps in the order of its
+// providers, then the reapers in the order of the file.
 func Wanted(c *config.Config) []Schedule {
 	out := make([]Schedule, 0, len(c.Providers))
 	for _, p := range c.Providers {
@@ -50,6 +61,10 @@ func Wanted(c *config.Config) []Schedule {
 				Provider: p.Name, MinAge: api.Duration(c.GC.MinAge), ConfirmAfter: api.Duration(c.GC.ConfirmAfter), Cap: c.GC.Cap,
 			},
 		})
+	}
+	for _, r := range c.Reap {
+		in := r.Input()
+		out = append(out, Schedule{ID: workflows.ReaperID(in.Provider, in.Selector), Interval: r.Interval, Reap: &in})
 	}
 	return out
 }
@@ -63,8 +78,8 @@ const (
 	Updated   Action = "updated"
 	Unchanged Action = "unchanged"
 	Deleted   Action = "deleted"
-	// Foreign: the schedule is of a provider that the configuration does not name.
-	// It is left alone unless Options.Prune.
+	// Foreign: the schedule is of a provider or a reaper that the configuration does
+	// not name. It is left alone unless Options.Prune.
 	Foreign Action = "not in the configuration"
 )
 
@@ -81,7 +96,7 @@ type Options struct {
 	// Converter reads the arguments of existing schedules; nil is the SDK's
 	// default.
 	Converter converter.DataConverter
-	// Prune deletes the sweeps of providers that are not wanted.
+	// Prune deletes the sweeps and reapers that are not wanted.
 	Prune bool
 	// DryRun changes nothing.
 	DryRun bool
@@ -172,26 +187,27 @@ func (w Schedule) spec() *client.ScheduleSpec {
 }
 
 func (w Schedule) action() *client.ScheduleWorkflowAction {
-	return &client.ScheduleWorkflowAction{
+	a := &client.ScheduleWorkflowAction{
 		ID:                       workflows.OrphanGCID(w.Input.Provider),
 		Workflow:                 workflows.TypeOrphanGC,
 		TaskQueue:                workflows.TaskQueue,
 		WorkflowExecutionTimeout: runLimit,
 		Args:                     []any{w.Input},
-		TypedSearchAttributes:    temporal.NewSearchAttributes(workflows.AttrProvider.ValueSet(w.Input.Provider)),
+		TypedSearchAttributes:    temporal.NewSearchAttributes(workflows.AttrProvider.ValueSet(w.Provider())),
 	}
+	if w.Reap != nil {
+		a.ID, a.Workflow, a.Args = w.ID, workflows.TypeReaper, []any{*w.Reap}
+	}
+	return a
 }
 
 // same reports whether an existing schedule is what is wanted. One that cannot
 // be read is not.
 func (w Schedule) same(s client.Schedule, dc converter.DataConverter) bool {
 	a, ok := s.Action.(*client.ScheduleWorkflowAction)
-	if !ok || a.ID != workflows.OrphanGCID(w.Input.Provider) || a.Workflow != workflows.TypeOrphanGC ||
-		a.TaskQueue != workflows.TaskQueue || a.WorkflowExecutionTimeout != runLimit {
-		return false
-	}
-	in, err := Input(s, dc)
-	if err != nil || in != w.Input {
+	wanted := w.action()
+	if !ok || a.ID != wanted.ID || a.Workflow != wanted.Workflow ||
+		a.TaskQueue != workflows.TaskQueue || a.WorkflowExecutionTimeout != runLimit || !w.sameInput(s, dc) {
 		return false
 	}
 	want := w.spec()
@@ -199,12 +215,25 @@ func (w Schedule) same(s client.Schedule, dc converter.DataConverter) bool {
 		slices.Equal(s.Spec.Intervals, want.Intervals) && len(s.Spec.Calendars) == 0 && s.Spec.Jitter == want.Jitter
 }
 
+func (w Schedule) sameInput(s client.Schedule, dc converter.DataConverter) bool {
+	if w.Reap != nil {
+		in, err := input[api.ReaperInput](s, dc)
+		return err == nil && in == *w.Reap
+	}
+	in, err := Input(s, dc)
+	return err == nil && in == w.Input
+}
+
 // Input reads the input of the sweeps that an existing schedule starts.
 func Input(s client.Schedule, dc converter.DataConverter) (api.OrphanGCInput, error) {
-	var in api.OrphanGCInput
+	return input[api.OrphanGCInput](s, dc)
+}
+
+func input[T any](s client.Schedule, dc converter.DataConverter) (T, error) {
+	var in T
 	a, ok := s.Action.(*client.ScheduleWorkflowAction)
 	if !ok || len(a.Args) != 1 {
-		return in, errors.New("the schedule starts no sweep")
+		return in, errors.New("the schedule starts nothing of ours")
 	}
 	p, ok := a.Args[0].(*commonpb.Payload)
 	if !ok {
@@ -216,7 +245,13 @@ func Input(s client.Schedule, dc converter.DataConverter) (api.OrphanGCInput, er
 	return in, dc.FromPayload(p, &in)
 }
 
-// others lists the sweeps' schedules that are not wanted.
+// ours reports whether a schedule is one of Tollgate's.
+func ours(e *client.ScheduleListEntry) bool {
+	return strings.HasPrefix(e.ID, workflows.OrphanGCSchedule("")) && e.WorkflowType.Name == workflows.TypeOrphanGC ||
+		strings.HasPrefix(e.ID, workflows.ReaperPrefix) && e.WorkflowType.Name == workflows.TypeReaper
+}
+
+// others lists our schedules that are not wanted.
 func others(ctx context.Context, c client.ScheduleClient, wanted []Schedule) ([]Result, error) {
 	it, err := c.List(ctx, client.ScheduleListOptions{PageSize: 100})
 	if err != nil {
@@ -229,7 +264,7 @@ func others(ctx context.Context, c client.ScheduleClient, wanted []Schedule) ([]
 			return nil, fmt.Errorf("list schedules: %w", err)
 		}
 		isWanted := slices.ContainsFunc(wanted, func(w Schedule) bool { return w.ID == e.ID })
-		if !isWanted && strings.HasPrefix(e.ID, workflows.OrphanGCSchedule("")) && e.WorkflowType.Name == workflows.TypeOrphanGC {
+		if !isWanted && ours(e) {
 			out = append(out, Result{ID: e.ID, Action: Foreign, Paused: e.Paused})
 		}
 	}

@@ -83,6 +83,7 @@ const (
 	check    = "Check a provider"
 	document = "Apply a document"
 	sweep    = "Sweep"
+	reap     = "Reap"
 	schedule = "Schedules"
 )
 
@@ -253,6 +254,8 @@ func (x *byHand) sweeps() {
 	x.run(sweep, "temporal", 2).has(x.t, `"step":"Done"`)
 	x.run(sweep, "tctl", 4)
 	x.run(sweep, "tctl", 5).has(x.t, "Clean")
+	x.run(reap, "temporal", 1)
+	x.run(reap, "temporal", 2).has(x.t, `"outcome":"Nothing"`)
 }
 
 func (x *byHand) schedules() {
