@@ -4,6 +4,7 @@ package all
 
 import (
 	"github.com/tollgate-dev/tollgate/internal/provider"
+	"github.com/tollgate-dev/tollgate/internal/provider/hetzner"
 	"github.com/tollgate-dev/tollgate/internal/provider/local"
 )
 
@@ -12,5 +13,6 @@ import (
 func Types() []provider.Type {
 	return []provider.Type{
 		local.Type(),
+		hetzner.Type(),
 	}
 }

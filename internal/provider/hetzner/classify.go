@@ -109,6 +109,10 @@ func (p *Provider) classify(ctx context.Context, op provider.Op, id string, err 
 	}
 	var classed *provider.Error
 	if errors.As(err, &classed) {
+		if provider.NotSent(err) { // says less than we know
+			err = provider.Wrap(classed.Class, op, p.name, id, classed.Err)
+			return provider.WithReason(provider.WithRetryAfter(err, classed.RetryAfter), classed.Reason)
+		}
 		return err
 	}
 	v, wait := p.judge(ctx, op, err)
@@ -213,7 +217,12 @@ func retryAfter(err error) time.Duration {
 	if err != nil {
 		return 0
 	}
-	return min(longestWait, max(time.Second, time.Until(time.Unix(full, 0))))
+	// By the vendor's clock where it is told, so that ours may be wrong.
+	now, err := http.ParseTime(h.Get("Date"))
+	if err != nil {
+		now = time.Now()
+	}
+	return min(longestWait, max(time.Second, time.Unix(full, 0).Sub(now)))
 }
 
 // stable is the error without what differs between two equal failures: the

@@ -20,7 +20,10 @@ import (
 // newClient builds the vendor's client with its retries and its poller switched
 // off: a retried create is Temporal's affair, and 500 ms polls would use up the
 // project's requests twice as fast as they come back.
-func (p *Provider) newClient() *hcloud.Client {
+//
+// From the outside in: spans, which never see the token; the token; the request
+// budget, which tells accounts apart by it; the connection.
+func (p *Provider) newClient(cfg provider.Config) *hcloud.Client {
 	base := &http.Transport{
 		Proxy:                 http.ProxyFromEnvironment,
 		DialContext:           (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
@@ -33,15 +36,14 @@ func (p *Provider) newClient() *hcloud.Client {
 	return hcloud.NewClient(
 		hcloud.WithEndpoint(p.opt.Endpoint),
 		hcloud.WithApplication("tollgate", ""),
-		hcloud.WithHTTPClient(&http.Client{Timeout: p.opt.CallTimeout, Transport: telemetry.Transport(&authorized{p, base})}),
+		hcloud.WithHTTPClient(&http.Client{Timeout: p.opt.CallTimeout, Transport: telemetry.Transport(&authorized{p, cfg.WithBudget(base, "")})}),
 		hcloud.WithRetryOpts(hcloud.RetryOpts{MaxRetries: 0}),
 		hcloud.WithPollOpts(hcloud.PollOpts{BackoffFunc: hcloud.ConstantBackoff(p.opt.Poll)}),
 	)
 }
 
 // authorized adds the token, as it is now, so that a rotated one needs no
-// restart, and keeps what the answers say about the request budget. It sits
-// below the tracing, which therefore never sees the token.
+// restart, and keeps what the answers say about the project's requests.
 type authorized struct {
 	p    *Provider
 	base http.RoundTripper

@@ -54,6 +54,9 @@ func (p *Provider) listCompanions(ctx context.Context, sel provider.Selector) ([
 		out = append(out, provider.Companion{Kind: KindVolume, ID: strconv.FormatInt(v.ID, 10), Name: v.Name, Marks: marksOf(v.Labels),
 			CreatedAt: v.Created.UTC(), AttachedTo: attachedTo(server, v.Name, v.Labels)})
 	}
+	if err := p.claim(ctx, sel, out); err != nil {
+		return nil, err
+	}
 	if sel.UID != "" || sel.Namespace != "" || sel.Proxy != "" {
 		return out, nil
 	}
@@ -68,6 +71,46 @@ func (p *Provider) listCompanions(ctx context.Context, sel provider.Selector) ([
 		}
 	}
 	return out, nil
+}
+
+// claimByName is up to how many free companions are looked up one by one rather
+// than in a listing of all servers.
+const claimByName = 4
+
+// claim finds the servers of companions that are not attached: one that is being
+// built has its volume attached at the end only, and the volume is in use all
+// the same.
+func (p *Provider) claim(ctx context.Context, sel provider.Selector, list []provider.Companion) error {
+	byName := map[string]*hcloud.Server{}
+	for _, c := range list {
+		if c.AttachedTo == "" {
+			byName[instanceOf(c.Name)] = nil
+		}
+	}
+	if len(byName) > claimByName {
+		servers, err := p.listServers(ctx, selectorOf(sel))
+		if err != nil {
+			return err
+		}
+		for _, s := range servers {
+			byName[s.Name] = s
+		}
+	} else {
+		for name := range byName {
+			s, err := p.serverNamed(ctx, name)
+			if err != nil {
+				return err
+			}
+			byName[name] = s
+		}
+	}
+	for i, c := range list {
+		s := byName[instanceOf(c.Name)]
+		if c.AttachedTo == "" && s != nil && marksOf(s.Labels).SameOwner(c.Marks) {
+			list[i].AttachedTo = p.instance(ctx, s).ID
+		}
+	}
+	return nil
 }
 
 // attachedTo is the id of the instance that uses a companion.

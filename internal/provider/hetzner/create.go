@@ -175,6 +175,8 @@ func (o order) mayExist(err error) bool {
 	switch {
 	case isCode(err, hcloud.ErrorCodeUniquenessError, hcloud.ErrorCodePrimaryIPAssigned, hcloud.ErrorCodeVolumeAlreadyAttached):
 		return true
+	case isCode(err, hcloud.ErrorCodeLocked):
+		return o.parts.volume || o.parts.v4 || o.parts.v6 // in use by a server that is being built
 	case isCode(err, hcloud.ErrorCodeInvalidInput):
 		return o.parts.volume && slices.Contains(fieldsOf(err), "volumes")
 	}

@@ -126,10 +126,12 @@ func (p *Provider) readPages(ctx context.Context, selector string) (all []*hclou
 		if meta == nil {
 			return nil, false, errAnswer // it cannot be told whether there is more
 		}
-		if meta.TotalEntries < total {
-			return nil, true, nil
+		if meta.TotalEntries != 0 { // the vendor may leave it out
+			if meta.TotalEntries < total {
+				return nil, true, nil
+			}
+			total = meta.TotalEntries
 		}
-		total = meta.TotalEntries
 		for _, s := range servers {
 			if s.ID == 0 {
 				return nil, false, errAnswer

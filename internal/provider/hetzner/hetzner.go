@@ -107,7 +107,7 @@ func New(cfg provider.Config) (*Provider, error) {
 	}
 	p := &Provider{name: cfg.Name, installation: cfg.Installation, opt: opt, secret: cfg.Secret, log: log.With("provider", cfg.Name)}
 	p.StateMap = provider.NewStateMap(p.log, states())
-	p.client = p.newClient()
+	p.client = p.newClient(cfg)
 	if opt.open {
 		p.log.Warn("the proxies of this provider can be reached from everywhere", "field", "firewall.allowFrom")
 	}

@@ -70,8 +70,19 @@ func (s *Sim) UserData(id int64) (data string, ok bool) {
 	return "", false
 }
 
-// SetServerStatus forces a server's status, such as "off" or a word that no
-// client knows yet.
+// ShowStatus lets answers call a server's status word, whatever happens to it,
+// until it is deleted; an empty word ends that.
+func (s *Sim) ShowStatus(id int64, word string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range s.st.Projects {
+		if v, ok := p.Servers.get(id); ok {
+			v.Shown = word
+		}
+	}
+}
+
+// SetServerStatus changes a server's status, as something at the vendor would.
 func (s *Sim) SetServerStatus(id int64, status string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -222,5 +233,17 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		return o.resp, o.err
 	case <-r.Context().Done():
 		return nil, r.Context().Err()
+	}
+}
+
+// DropAutoDelete lets the addresses of a project outlive their servers, as
+// somebody at the console would.
+func (s *Sim) DropAutoDelete(token string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p, ok := s.st.Projects[token]; ok {
+		for _, ip := range p.Primary.Live {
+			ip.AutoDelete = ip.AutoDelete && len(ip.Labels) == 0
+		}
 	}
 }

@@ -38,6 +38,8 @@ type server struct {
 	Disk     int          `json:"disk"`
 	Backup   string       `json:"backup,omitempty"` // window
 	Rescue   bool         `json:"rescue,omitempty"`
+	// Shown, when set, is the status that answers give instead of Status.
+	Shown string `json:"shown,omitempty"`
 	// ProtectedRebuild is the second protection of servers.
 	ProtectedRebuild bool `json:"protectedRebuild,omitempty"`
 }
@@ -71,6 +73,9 @@ func (p *project) serverView(s *Sim, v *server) obj {
 		"outgoing_traffic": 0, "ingoing_traffic": 0, "included_traffic": int64(tebi20),
 		"protection": obj{"delete": v.Protected, "rebuild": v.ProtectedRebuild}, "labels": labelsOf(v.Labels),
 		"volumes": p.volumesOf(v.ID), "load_balancers": p.balancersOf(v.ID), "primary_disk_size": v.Disk, "placement_group": nil}
+	if v.Shown != "" {
+		o["status"] = v.Shown
+	}
 	if img, ok := p.image(ref{ID: v.Image}, ""); ok {
 		o["image"] = img.view()
 	}
@@ -181,7 +186,7 @@ func deleteServer(c *call) (int, any, error) {
 		return 0, nil, err
 	}
 	a := c.start("delete_server", c.s.timing.Delete, actionArgs{Text: v.Status}, v.on())
-	v.Status = stDeleting
+	v.Status, v.Shown = stDeleting, ""
 	c.s.stopBackend(c.p, v)
 	return 200, obj{"action": a.view(c.now)}, nil
 }
