@@ -305,6 +305,8 @@ type StoredEvent struct {
 type Usage struct {
 	AsOf          time.Time      `json:"as_of"`
 	CounterTotals []CounterTotal `json:"counter_totals"`
+
+	// FindingCounts Findings with a time in the period, by code, of resources that used nothing too.
 	FindingCounts map[string]int `json:"finding_counts"`
 	From          time.Time      `json:"from"`
 	NextPageToken string         `json:"next_page_token,omitempty"`

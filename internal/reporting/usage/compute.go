@@ -18,6 +18,9 @@ type Period struct {
 	AsOf time.Time
 }
 
+// Holds reports whether a moment lies in the period.
+func (p Period) Holds(t time.Time) bool { return !t.Before(p.From) && t.Before(p.end()) }
+
 func (p Period) end() time.Time {
 	if p.AsOf.Before(p.To) {
 		return p.AsOf
@@ -95,7 +98,7 @@ func (t Timeline) Of(p Period) (u ResourceUsage, ok bool) {
 	u.Sums = s.sums()
 	counters := map[string]*big.Rat{}
 	for _, c := range t.Counts {
-		if c.Time.Before(p.From) || !c.Time.Before(p.end()) {
+		if !p.Holds(c.Time) {
 			continue
 		}
 		for name, v := range c.Counters.All() {
@@ -110,8 +113,6 @@ func (t Timeline) Of(p Period) (u ResourceUsage, ok bool) {
 type Totals struct {
 	groups   map[string]*group
 	counters map[event.ResourceType]map[string]*big.Rat
-	// Findings counts what is odd, by code.
-	Findings map[Code]int
 	// Resources counts the resources.
 	Resources int
 }
@@ -124,13 +125,9 @@ type group struct {
 // Add adds what a resource used.
 func (t *Totals) Add(u ResourceUsage) {
 	if t.groups == nil {
-		t.groups, t.Findings = map[string]*group{}, map[Code]int{}
-		t.counters = map[event.ResourceType]map[string]*big.Rat{}
+		t.groups, t.counters = map[string]*group{}, map[event.ResourceType]map[string]*big.Rat{}
 	}
 	t.Resources++
-	for _, f := range u.Findings {
-		t.Findings[f.Code]++
-	}
 	for _, in := range u.Intervals {
 		words := event.Size{}
 		key := []string{string(u.Resource.Type), string(in.State)}
