@@ -49,7 +49,7 @@ func TestErrorsOfTemporalAreTranslated(t *testing.T) {
 			"tollgate: proxy default/demo: the workflow could not answer: unknown queryType status\n"},
 		{"refused request", serviceerror.NewInvalidArgument("workflow id too long"), ExitFailure,
 			"tollgate: proxy default/demo: temporal refuses the request: workflow id too long\n"},
-		{"encrypted", sealed, ExitFailure, sealedDemo},
+		{"encrypted", errSealed, ExitFailure, sealedDemo},
 		{"not decodable", fmt.Errorf("%w: unknown field", converter.ErrUnableToDecode), ExitFailure,
 			"tollgate: proxy default/demo: the answer cannot be read: unable to decode: unknown field\n  are the workers of another version? look with tollgate version\n"},
 		{"changed", fmt.Errorf("decrypt: %w", codec.ErrNotAuthentic), ExitFailure,
@@ -65,8 +65,8 @@ func TestErrorsOfTemporalAreTranslated(t *testing.T) {
 	}
 }
 
-// sealed is what the SDK says to a client without a key.
-var sealed = fmt.Errorf("payload item 0: encoding binary/encrypted: %w", converter.ErrEncodingIsNotSupported)
+// errSealed is what the SDK says to a client without a key.
+var errSealed = fmt.Errorf("payload item 0: encoding binary/encrypted: %w", converter.ErrEncodingIsNotSupported)
 
 const sealedDemo = "tollgate: proxy default/demo: the answer is encrypted, and no key file is given\n" +
 	"  give the workers' key file with --codec-key-file or TOLLGATE_CODEC_KEYS; tollgate-dev keeps it as codec-keys.json in its state directory\n"
@@ -76,7 +76,7 @@ func TestWaitsThatCannotBeReadChangeNothing(t *testing.T) {
 	t.Parallel()
 	for _, args := range []string{"proxy replace demo", "proxy delete demo --wait"} {
 		f := world()
-		f.runs["proxy/default/demo"].statuses = []any{sealed}
+		f.runs["proxy/default/demo"].statuses = []any{errSealed}
 		newCLI(t, f).run(strings.Fields(args)...).expect(t, ExitFailure, sealedDemo)
 		if r := f.runs["proxy/default/demo"]; len(r.updateID) != 0 || len(f.signals) != 0 {
 			t.Errorf("%s: updates %v, signals %v", args, r.updateID, f.signals)
@@ -87,7 +87,7 @@ func TestWaitsThatCannotBeReadChangeNothing(t *testing.T) {
 func TestProvidersThatCannotBeReadAreLeftOut(t *testing.T) {
 	t.Parallel()
 	f := world()
-	f.runs[workflows.ProviderHealthID("local")].statuses = []any{sealed}
+	f.runs[workflows.ProviderHealthID("local")].statuses = []any{errSealed}
 	r := newCLI(t, f).run("providers", "list")
 	if r.code != ExitFailure || !strings.Contains(r.stderr, "provider local: the answer is encrypted, and no key file is given") ||
 		!strings.Contains(r.stdout, "hetzner") || strings.Contains(r.stdout, "local") {

@@ -21,6 +21,7 @@ import (
 	"testing"
 	"time"
 
+	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
 
@@ -357,14 +358,14 @@ func (w *world) update(ctx context.Context, name, update string, in, out any) er
 func (w *world) closed(name string) string {
 	ctx, cancel := context.WithTimeout(w.t.Context(), 5*time.Second)
 	defer cancel()
-	d, err := w.client.DescribeWorkflowExecution(ctx, workflows.ProxyID("default", name), "")
+	d, err := w.client.DescribeWorkflow(ctx, workflows.ProxyID("default", name), "")
 	var gone *serviceerror.NotFound
 	switch {
 	case errors.As(err, &gone):
 		return ""
 	case err != nil:
 		return fmt.Sprintf("%s: %v", name, err)
-	case d.GetWorkflowExecutionInfo().GetCloseTime() == nil:
+	case d.Status == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING:
 		return name + " still runs"
 	}
 	return ""

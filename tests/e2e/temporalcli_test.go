@@ -103,11 +103,11 @@ func anyProxy(api.Proxy) bool { return true }
 func (x *byHand) gone(name string, want enumspb.WorkflowExecutionStatus) {
 	x.t.Helper()
 	x.w.eventually(30*time.Second, func() string { return x.w.closed(name) })
-	e, err := x.w.client.DescribeWorkflowExecution(x.t.Context(), workflows.ProxyID("default", name), "")
+	e, err := x.w.client.DescribeWorkflow(x.t.Context(), workflows.ProxyID("default", name), "")
 	if err != nil {
 		x.t.Fatal(err)
 	}
-	if got := e.GetWorkflowExecutionInfo().GetStatus(); got != want {
+	if got := e.Status; got != want {
 		x.t.Errorf("%s ended as %s, want %s", name, got, want)
 	}
 	x.w.wantInstances(0, 10*time.Second)
@@ -246,7 +246,7 @@ func (x *byHand) document() {
 	x.gone("demo", enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED)
 }
 
-// sweeps runs dry sweeps; nothing is there to find.
+// sweeps runs dry sweeps and the reaper; nothing is there to find.
 func (x *byHand) sweeps() {
 	x.t.Helper()
 	x.run(sweep, "temporal", 1)
