@@ -60,7 +60,7 @@ func failureOf(err error) failure {
 		var d activities.FailureDetails
 		if ae.HasDetails() && ae.Details(&d) == nil {
 			f.retryAfter = d.RetryAfter
-			if d.Reason != "" && f.class == provider.Permanent {
+			if d.Reason != "" && (f.class == provider.Permanent || d.Reason == provider.ReasonSpendCap) {
 				f.reason = d.Reason
 			}
 		}

@@ -193,7 +193,7 @@ func (p *proxy) boot(next bool) {
 	err := p.call(acts.WaitRunning, activities.WaitRunningInput{Ref: p.ref(i), Poll: api.Duration(poll)}, &r,
 		p.until(i, poll, fmt.Sprintf("wait until %s runs", i.Name)), p.interrupted)
 	if err == nil {
-		i.IP = r.IP
+		i.IP, i.Price = r.IP, r.Price
 		p.unready(next, api.ReasonProving, i.IP)
 		return
 	}

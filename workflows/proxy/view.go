@@ -113,6 +113,9 @@ func (p *proxy) view() api.Proxy {
 	}
 	if c := p.Current; c != nil {
 		v.Status.IP, v.Status.Port, v.Status.InstanceID, v.Status.InstanceName = c.IP, c.Port, c.ID, c.Name
+		if c.Price != nil {
+			v.Status.EURPerHour = c.Price.String()
+		}
 	}
 	v.Status.NextRetry = p.nextRetry()
 	return v
@@ -142,7 +145,7 @@ func (p *proxy) row() api.FleetRow {
 		r.AuthRef = p.Spec.Auth.SecretRef
 	}
 	if c := p.Current; c != nil {
-		r.InstanceID, r.InstanceName, r.IP, r.Port = c.ID, c.Name, c.IP, c.Port
+		r.InstanceID, r.InstanceName, r.IP, r.Port, r.Price = c.ID, c.Name, c.IP, c.Port, c.Price
 		leaving := p.DeleteReason != "" || p.ReplaceReason != "" && !p.surging()
 		r.Healthy = c.Proven && !leaving && healthy.Status == api.True
 		if r.Healthy {

@@ -136,11 +136,21 @@ func (p *proxy) rest(s step, stop func() bool) {
 		_ = workflow.Await(p.ctx, changed)
 		return
 	}
-	why := p.waitingFor()
-	_, _ = workflow.AwaitWithOptions(p.ctx, workflow.AwaitOptions{
-		Timeout:      s.until.Sub(p.now()),
-		TimerOptions: workflow.TimerOptions{Summary: "next try after " + why},
-	}, changed)
+	p.await(s.until.Sub(p.now()), "next try after "+p.waitingFor(), changed)
+}
+
+// await waits for the condition, at most for limit, and says whether it came
+// true. Unlike the SDK's own it takes its timer back, so that no timer outlives
+// what it was for and wakes an idle proxy.
+func (p *proxy) await(limit time.Duration, summary string, ok func() bool) bool {
+	if ok() {
+		return true
+	}
+	ctx, cancel := workflow.WithCancel(p.ctx)
+	defer cancel()
+	timer := workflow.NewTimerWithOptions(ctx, limit, workflow.TimerOptions{Summary: summary})
+	_ = workflow.Await(p.ctx, func() bool { return ok() || timer.IsReady() })
+	return ok()
 }
 
 // due: the history is long enough for a new run.
@@ -185,13 +195,7 @@ func (p *proxy) flush(limit time.Duration) {
 		_ = workflow.Await(p.ctx, told)
 		return
 	}
-	if told() {
-		return
-	}
-	ok, _ := workflow.AwaitWithOptions(p.ctx, workflow.AwaitOptions{
-		Timeout: limit, TimerOptions: workflow.TimerOptions{Summary: "tell the fleet first"},
-	}, told)
-	if !ok {
+	if !p.await(limit, "tell the fleet first", told) {
 		p.log.Warn("fleet not told in time, going on", "limit", limit.String())
 	}
 }

@@ -3,6 +3,7 @@ package devservertest
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"os"
 	"testing"
@@ -21,6 +22,8 @@ const (
 	// test binary's.
 	startLimit = 2 * time.Minute
 	stopLimit  = 20 * time.Second
+	// portTries is how often ports are chosen anew.
+	portTries = 5
 )
 
 // Server is an engine that ends with its test.
@@ -77,16 +80,24 @@ func Start(t testing.TB, options ...Option) *Server {
 		t.Fatalf("devservertest: %v", err)
 	}
 	out := newTestOutput(t)
-	o := devserver.Options{Binary: binary, Logger: slog.New(slog.NewTextHandler(out, nil))}
-	for _, option := range options {
-		option(&o)
-	}
-	if o.Dir == "" {
-		o.Dir = t.TempDir()
-	}
 	ctx, cancel := context.WithTimeout(t.Context(), startLimit)
 	defer cancel()
-	server, err := devserver.Start(ctx, o)
+	var server *devserver.Server
+	for range portTries {
+		o := devserver.Options{Binary: binary, Logger: slog.New(slog.NewTextHandler(out, nil))}
+		for _, option := range options {
+			option(&o)
+		}
+		if o.Dir == "" {
+			o.Dir = t.TempDir()
+		}
+		server, err = devserver.Start(ctx, o)
+		// A port that was free a moment ago may be another test's by now.
+		var taken *devserver.PortInUseError
+		if !errors.As(err, &taken) {
+			break
+		}
+	}
 	if err != nil {
 		t.Fatalf("devservertest: %v", err)
 	}
