@@ -29,6 +29,9 @@ type Error struct {
 	Class Class
 	// Status is the HTTP status, or 0 when there was no answer.
 	Status int
+	// Kind is the type of the problem (RFC 9457) when the receiver is a Reporting
+	// API; otherwise it is empty.
+	Kind string
 	// RetryAfter is how long the receiver asks to be left alone; 0 when it does
 	// not say.
 	RetryAfter time.Duration
