@@ -99,5 +99,6 @@ var (
 
 // SearchAttributes lists what a namespace must have.
 func SearchAttributes() []temporal.SearchAttributeKey {
-	return []temporal.SearchAttributeKey{AttrProvider, AttrNamespace, AttrPhase, AttrReason, AttrHealthy, AttrInstance, AttrIP}
+	return append([]temporal.SearchAttributeKey{AttrProvider, AttrNamespace, AttrPhase, AttrReason, AttrHealthy, AttrInstance, AttrIP},
+		cursorAttributes()...)
 }

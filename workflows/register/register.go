@@ -7,6 +7,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/tollgate-dev/tollgate/workflows"
+	"github.com/tollgate-dev/tollgate/workflows/eventcursor"
 	"github.com/tollgate-dev/tollgate/workflows/fleetwatch"
 	"github.com/tollgate-dev/tollgate/workflows/orphangc"
 	"github.com/tollgate-dev/tollgate/workflows/providerhealth"
@@ -21,6 +22,7 @@ func All(r worker.WorkflowRegistry) {
 		workflows.TypeFleetWatch:     fleetwatch.Workflow,
 		workflows.TypeOrphanGC:       orphangc.Workflow,
 		workflows.TypeProviderHealth: providerhealth.Workflow,
+		workflows.TypeEventCursor:    eventcursor.Workflow,
 		workflows.TypeReaper:         reaper.Workflow,
 	} {
 		r.RegisterWorkflowWithOptions(w, workflow.RegisterOptions{Name: name})

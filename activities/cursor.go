@@ -1,0 +1,323 @@
+package activities
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+
+	"github.com/tollgate-dev/tollgate/internal/metrics"
+	"github.com/tollgate-dev/tollgate/internal/provider"
+	"github.com/tollgate-dev/tollgate/internal/reporting/event"
+	"github.com/tollgate-dev/tollgate/internal/reporting/fault"
+	"github.com/tollgate-dev/tollgate/internal/reporting/sink"
+	"github.com/tollgate-dev/tollgate/internal/source"
+	"github.com/tollgate-dev/tollgate/workflows/api"
+)
+
+// Types of errors of cursors' activities.
+const (
+	// ErrSourceNotConfigured: no worker has the source or the stream.
+	ErrSourceNotConfigured = "SourceNotConfigured"
+	// ErrSinkNotConfigured: the sink is not configured or cannot be used.
+	ErrSinkNotConfigured = "SinkNotConfigured"
+	// ErrSinkUnavailable: the sink takes nothing; the poll goes on.
+	ErrSinkUnavailable = "SinkUnavailable"
+)
+
+// Bounds of one read.
+const (
+	// readFor is how long one activity reads on while there is more: often enough
+	// for people who look at the cursor, and seldom enough for its history.
+	readFor = 30 * time.Second
+	// deliverAtOnce is the most events in one delivery.
+	deliverAtOnce = 100
+	// maxLettersPerRead ends a read early, so that the workflow keeps what there is.
+	maxLettersPerRead = 50
+	deliverTimeout    = time.Minute
+)
+
+// SinkChecker is implemented by sinks that can be asked whether they would take
+// an event, without one.
+type SinkChecker interface {
+	Check(ctx context.Context) error
+}
+
+// Cursors reads sources and delivers to sinks.
+type Cursors struct {
+	// Stream finds a stream of a configured source. ok is false when there is none
+	// of that name; err says why a configured one cannot be used.
+	Stream func(source, stream string) (s source.Source, ok bool, err error)
+	// Sink finds a configured sink, the same way.
+	Sink    func(name string) (s sink.Sink, ok bool, err error)
+	Metrics *metrics.Cursors
+	// Now is time.Now if nil.
+	Now func() time.Time
+}
+
+func (a *Cursors) now() time.Time {
+	if a.Now != nil {
+		return a.Now().UTC()
+	}
+	return time.Now().UTC()
+}
+
+func (a *Cursors) source(r StreamRef) (source.Source, error) {
+	s, ok, err := a.Stream(r.Source, r.Stream)
+	switch {
+	case !ok:
+		return nil, final(ErrSourceNotConfigured, fmt.Sprintf("source: no source %q with a stream %q is configured", r.Source, r.Stream))
+	case err != nil:
+		return nil, final(ErrSourceNotConfigured, fmt.Sprintf("source: %q cannot be used: %v", r.Source, err))
+	}
+	return s, nil
+}
+
+func (a *Cursors) sink(r StreamRef) (sink.Sink, error) {
+	s, ok, err := a.Sink(r.Sink)
+	switch {
+	case !ok:
+		return nil, final(ErrSinkNotConfigured, fmt.Sprintf("sink: no sink %q is configured", r.Sink))
+	case err != nil:
+		return nil, final(ErrSinkNotConfigured, fmt.Sprintf("sink: %q cannot be used: %v", r.Sink, err))
+	}
+	return s, nil
+}
+
+// ReadSource reads page after page and delivers each before it goes on. It
+// returns when it has something to tell: events were delivered and the source is
+// caught up, a gap, dead letters, or something that keeps it from going on. While
+// there is nothing new it asks to be tried again after the interval, which costs
+// no history, until ReturnBy.
+//
+// After a crash the next attempt goes on behind the last page that was delivered
+// for certain; what was delivered beyond that is delivered again with the same
+// ids.
+func (a *Cursors) ReadSource(ctx context.Context, in ReadSourceInput) (ReadSourceResult, error) {
+	r := &sourceRead{a: a, in: in, begun: a.now(), done: ReadSourceResult{Cursor: in.Cursor}}
+	if activity.HasHeartbeatDetails(ctx) {
+		var before ReadSourceResult
+		if activity.GetHeartbeatDetails(ctx, &before) == nil {
+			r.done = before
+		}
+	}
+	var err error
+	if r.from, err = a.source(in.StreamRef); err != nil {
+		return ReadSourceResult{}, err
+	}
+	if r.to, err = a.sink(in.StreamRef); err != nil {
+		return ReadSourceResult{}, err
+	}
+	r.beat = heartbeat(ctx, r.done)
+	defer r.beat.stop()
+	for {
+		more, err := r.page(ctx)
+		if canceled(ctx) {
+			return r.done, nil // everything before the cursor is delivered
+		}
+		if err != nil {
+			return ReadSourceResult{}, toTemporal(ctx, err)
+		}
+		if more {
+			continue
+		}
+		if r.quiet() && a.now().Add(in.Interval.Std()).Before(in.ReturnBy) {
+			return ReadSourceResult{}, again(ErrNothingNew, in.Interval.Std(), "nothing new")
+		}
+		return r.done, nil
+	}
+}
+
+// sourceRead is one attempt to read.
+type sourceRead struct {
+	a     *Cursors
+	in    ReadSourceInput
+	from  source.Source
+	to    sink.Sink
+	beat  *beat
+	begun time.Time
+	done  ReadSourceResult
+}
+
+// quiet reports whether there is nothing that the workflow would want to know.
+func (r *sourceRead) quiet() bool {
+	c := r.done.Counts
+	return r.done.CaughtUp && c.Delivered+c.Duplicates+c.Rejected == 0 && len(r.done.Gaps)+len(r.done.DeadLetters) == 0 && r.done.Stop == nil && !r.done.Done
+}
+
+// page reads one page, delivers it and moves the cursor. An error means that the
+// attempt was cut off.
+func (r *sourceRead) page(ctx context.Context) (more bool, err error) {
+	ref := r.in.StreamRef
+	page, err := r.from.Next(ctx, r.done.Cursor)
+	if err != nil {
+		if ctx.Err() != nil {
+			return false, err
+		}
+		r.stop(api.Stop{Class: string(provider.ClassOf(err)), Reason: provider.ReasonOf(err), Message: err.Error(),
+			RetryAfter: api.Duration(provider.RetryAfterOf(err))})
+		return false, nil
+	}
+	counts := api.CursorCounts{Pages: 1, Ignored: int64(page.Ignored)}
+	letters := make([]api.DeadLetter, 0, len(page.Rejected))
+	for _, x := range page.Rejected {
+		letters = append(letters, api.DeadLetter{Ref: x.Ref, Reason: sink.Reason(x.Reason), At: r.a.now()})
+	}
+	items := r.inRange(page.Items)
+	dead, last, err := r.a.deliver(ctx, ref, r.to, items, &counts)
+	if err != nil {
+		if ctx.Err() != nil {
+			return false, err
+		}
+		r.stop(sinkStop(err))
+		return false, nil
+	}
+	counts.Rejected += int64(len(page.Rejected))
+	d := &r.done
+	d.Cursor, d.CaughtUp, d.UpTo, d.Pending, d.ReadAt = page.Next, page.CaughtUp, page.UpTo.UTC(), page.Pending, r.a.now()
+	d.Counts.Add(counts)
+	d.DeadLetters = append(append(d.DeadLetters, letters...), dead...)
+	if last.After(d.LastEventAt) {
+		d.LastEventAt = last
+	}
+	if page.Gap != nil && r.in.To.IsZero() {
+		d.Gaps = append(d.Gaps, *page.Gap)
+	}
+	d.Done = !r.in.To.IsZero() && (page.CaughtUp || page.UpTo.After(r.in.To))
+	r.beat.set(*d)
+	r.a.Metrics.Page(ref.Source, ref.Stream, counts, page.Gap != nil && r.in.To.IsZero())
+	if r.in.To.IsZero() {
+		r.a.Metrics.State(ref.Source, ref.Stream, metrics.CursorState{
+			UpTo: d.UpTo, ReadAt: d.ReadAt, Pending: d.Pending, DeadLetters: r.in.DeadLetters + len(d.DeadLetters)})
+	}
+	return !page.CaughtUp && !d.Done && page.Gap == nil && len(d.DeadLetters) < maxLettersPerRead && r.a.now().Sub(r.begun) < readFor, nil
+}
+
+// inRange leaves out what a backfill is not about.
+func (r *sourceRead) inRange(items []source.Item) []source.Item {
+	if r.in.To.IsZero() {
+		return items
+	}
+	var out []source.Item
+	for _, i := range items {
+		if t := i.Event.Time; !t.Before(r.in.From) && t.Before(r.in.To) {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+func (r *sourceRead) stop(s api.Stop) {
+	r.done.Stop = &s
+	class := s.Class
+	if s.Sink {
+		class = "Sink" + class
+	}
+	r.a.Metrics.Failed(r.in.Source, r.in.Stream, class)
+}
+
+func sinkStop(err error) api.Stop {
+	s := api.Stop{Sink: true, Class: string(fault.ClassOf(err)), Reason: api.ReasonSinkUnavailable, Message: sink.Reason(err.Error()),
+		RetryAfter: api.Duration(fault.RetryAfter(err))}
+	if fault.ClassOf(err) != fault.Retryable {
+		s.Reason = api.ReasonSinkRefuses
+	}
+	return s
+}
+
+// deliver sends items until each is delivered or refused for good. It returns the
+// refused ones and the time of the latest one that was delivered. With an error,
+// some may have arrived: all of them may be sent again.
+func (a *Cursors) deliver(ctx context.Context, ref StreamRef, to sink.Sink, items []source.Item, counts *api.CursorCounts) (dead []api.DeadLetter, last time.Time, err error) {
+	for len(items) > 0 {
+		n := min(len(items), deliverAtOnce)
+		if err := a.send(ctx, ref, to, items[:n], func(i source.Item, res sink.Result) {
+			switch res.Outcome {
+			case sink.Rejected:
+				counts.Rejected++
+				dead = append(dead, api.DeadLetter{Ref: i.Ref, EventID: i.Event.ID, Reason: sink.Reason(res.Reason), At: i.Event.Time})
+				return
+			case sink.Duplicate:
+				counts.Duplicates++
+			default:
+				counts.Delivered++
+			}
+			if len(i.Event.Data.UnknownSize) > 0 {
+				counts.UnknownSizes++
+			}
+			if i.Event.Time.After(last) {
+				last = i.Event.Time
+			}
+		}); err != nil {
+			return nil, last, err
+		}
+		items = items[n:]
+	}
+	return dead, last, nil
+}
+
+// sendTries is how often a delivery is tried before the sink counts as down.
+const sendTries = 3
+
+// send delivers one batch. A receiver that refuses the batch as a whole gets its
+// halves, down to the event that it does not like.
+func (a *Cursors) send(ctx context.Context, ref StreamRef, to sink.Sink, items []source.Item, done func(source.Item, sink.Result)) error {
+	for try := 1; ; try++ {
+		events := make([]event.Event, len(items))
+		for i := range items {
+			events[i] = items[i].Event
+		}
+		start := a.now()
+		dctx, cancel := context.WithTimeout(ctx, deliverTimeout)
+		results, err := to.Deliver(dctx, events)
+		cancel()
+		a.Metrics.Delivered(ref.Source, ref.Stream, a.now().Sub(start))
+		if len(results) != len(items) {
+			return errors.Join(fmt.Errorf("sink %s gave %d results for %d events", ref.Sink, len(results), len(items)), err)
+		}
+		var left []source.Item
+		for i, r := range results {
+			if r.Outcome.Done() {
+				done(items[i], r)
+			} else {
+				left = append(left, items[i])
+			}
+		}
+		if len(left) == 0 {
+			return nil
+		}
+		if err == nil {
+			err = errors.New("the sink does not say what became of some events")
+		}
+		items = left
+		switch class := fault.ClassOf(err); {
+		case class == fault.Rejected && len(left) == 1:
+			done(left[0], sink.Result{ID: left[0].Event.ID, Outcome: sink.Rejected, Reason: sink.Reason(err.Error())})
+			return nil
+		case class == fault.Rejected:
+			half := len(left) / 2
+			if err := a.send(ctx, ref, to, left[:half], done); err != nil {
+				return err
+			}
+			return a.send(ctx, ref, to, left[half:], done)
+		case class != fault.Retryable, try >= sendTries, ctx.Err() != nil:
+			return err
+		}
+		if err := pause(ctx, max(time.Duration(try)*time.Second, min(fault.RetryAfter(err), 5*time.Second))); err != nil {
+			return err
+		}
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

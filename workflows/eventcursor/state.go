@@ -1,0 +1,259 @@
+package eventcursor
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/tollgate-dev/tollgate/activities"
+	"github.com/tollgate-dev/tollgate/internal/provider"
+	"github.com/tollgate-dev/tollgate/workflows/api"
+)
+
+// step is what the workflow does next.
+type step int
+
+const (
+	stepWait step = iota
+	stepRewind
+	stepRedrive
+	stepCheckSink
+	stepRead
+	stepBackfill
+)
+
+const (
+	// hold is how long one activity waits for something new.
+	hold = 5 * time.Minute
+	// Bounds of the wait after a failure.
+	firstRetry = 5 * time.Second
+	lastRetry  = 5 * time.Minute
+)
+
+// state is all that the workflow knows. Its methods are pure: they take the time
+// and make no calls.
+type state struct {
+	api.CarriedCursor
+	redrives []*redrive
+}
+
+// redrive is a redrive that somebody waits for.
+type redrive struct {
+	letters []api.DeadLetter
+	result  api.RedriveResult
+	err     error
+	done    bool
+}
+
+func (s *state) interval() time.Duration {
+	if d := s.Config.Interval.Std(); d >= time.Second {
+		return d
+	}
+	return api.DefaultCursorInterval
+}
+
+func (s *state) backfilling() bool {
+	b := s.Status.Backfill
+	return b != nil && b.Done.IsZero()
+}
+
+// next decides what to do. With stepWait, until is when to look again; zero means
+// when somebody says something.
+func (s *state) next(now time.Time) (do step, until time.Time) {
+	switch {
+	case s.Rewind != nil && s.Status.Phase == api.CursorFailing && now.Before(s.NextRead):
+		return stepWait, s.NextRead
+	case s.Rewind != nil:
+		return stepRewind, time.Time{}
+	case len(s.redrives) > 0:
+		return stepRedrive, time.Time{}
+	case s.Status.Paused:
+		return stepWait, time.Time{}
+	case s.Status.Phase == api.CursorSinkDown && now.Before(s.NextRead):
+		return stepWait, s.NextRead
+	case s.Status.Phase == api.CursorSinkDown:
+		return stepCheckSink, time.Time{}
+	case !now.Before(s.NextRead):
+		return stepRead, time.Time{}
+	case s.backfilling() && s.Status.Phase != api.CursorFailing:
+		return stepBackfill, time.Time{}
+	}
+	return stepWait, s.NextRead
+}
+
+// phase sets the phase and says why.
+func (s *state) phase(now time.Time, p api.CursorPhase, reason, message string) {
+	if s.Status.Phase != p {
+		s.Status.Since = now
+	}
+	s.Status.Phase, s.Status.Reason, s.Status.Message = p, reason, message
+}
+
+// read takes what a read has done.
+func (s *state) read(now time.Time, out activities.ReadSourceResult) {
+	st := &s.Status
+	s.Cursor = out.Cursor
+	st.Counts.Add(out.Counts)
+	if !out.ReadAt.IsZero() {
+		st.ReadAt, st.Pending = out.ReadAt, out.Pending
+		if !out.UpTo.IsZero() {
+			st.CaughtUpTo = out.UpTo
+			st.Lag = api.Duration(max(0, out.ReadAt.Sub(out.UpTo)).Round(time.Second))
+		}
+	}
+	if out.LastEventAt.After(st.LastEventAt) {
+		st.LastEventAt = out.LastEventAt
+	}
+	for _, g := range out.Gaps {
+		st.Gaps = append(st.Gaps, g)
+		st.GapCount++
+	}
+	st.Gaps = slices.Clone(st.Gaps[max(0, len(st.Gaps)-api.MaxGaps):])
+	s.bury(out.DeadLetters)
+	if out.Stop != nil {
+		s.fail(now, *out.Stop)
+		return
+	}
+	st.Failures = 0
+	if out.CaughtUp {
+		s.phase(now, api.CursorCaughtUp, "", "")
+		s.NextRead = now.Add(s.interval())
+		return
+	}
+	s.phase(now, api.CursorReading, "", "")
+	s.NextRead = now
+}
+
+// bury adds dead letters, each reference once. The oldest give way.
+func (s *state) bury(letters []api.DeadLetter) {
+	st := &s.Status
+	for _, l := range letters {
+		same := func(o api.DeadLetter) bool { return o.Ref == l.Ref && o.EventID == l.EventID }
+		if i := slices.IndexFunc(st.DeadLetters, same); i >= 0 {
+			st.DeadLetters[i].Reason = l.Reason
+			continue
+		}
+		st.DeadLetters = append(st.DeadLetters, l)
+		if len(st.DeadLetters) <= api.MaxDeadLetters {
+			continue
+		}
+		old := st.DeadLetters[0]
+		st.DeadLetters = slices.Clone(st.DeadLetters[1:])
+		if st.Dropped == nil {
+			st.Dropped = &api.DroppedLetters{From: old.At, To: old.At}
+		}
+		st.Dropped.Count++
+		if old.At.Before(st.Dropped.From) {
+			st.Dropped.From = old.At
+		}
+		if old.At.After(st.Dropped.To) {
+			st.Dropped.To = old.At
+		}
+	}
+}
+
+// fail takes a failure: when to try again, and what to say.
+func (s *state) fail(now time.Time, stop api.Stop) {
+	st := &s.Status
+	st.Failures++
+	wait := min(lastRetry, firstRetry<<min(st.Failures-1, 10))
+	if stop.Sink {
+		s.phase(now, api.CursorSinkDown, stop.Reason, stop.Message)
+		if stop.Reason == api.ReasonSinkRefuses {
+			wait = lastRetry // nothing changes until a person changes it
+		}
+	} else {
+		reason := stop.Class
+		if stop.Reason != "" {
+			reason = stop.Reason
+		}
+		s.phase(now, api.CursorFailing, reason, stop.Message)
+		if rule := provider.RuleFor(stop.SourceClass()); rule.NonRetryable {
+			wait = lastRetry
+		}
+	}
+	s.NextRead = now.Add(max(wait, stop.RetryAfter.Std()))
+}
+
+// configure takes a configuration. A changed one is tried at once.
+func (s *state) configure(now time.Time, c api.CursorConfig) {
+	changed := c.ConfigHash != s.Config.ConfigHash || c.Sink != s.Config.Sink
+	s.Config = c
+	switch {
+	case changed || now.After(s.NextRead):
+		s.NextRead = now
+	case s.Status.Phase == api.CursorCaughtUp:
+		if at := s.Status.ReadAt.Add(s.interval()); at.Before(s.NextRead) {
+			s.NextRead = at
+		}
+	}
+}
+
+func (s *state) pause(now time.Time) {
+	if !s.Status.Paused {
+		s.Status.Paused = true
+		s.phase(now, api.CursorPaused, api.ReasonAsked, "paused; nothing is read and nothing is delivered")
+	}
+}
+
+// resume goes on after a pause, and tries at once after a failure.
+func (s *state) resume(now time.Time) {
+	if s.Status.Paused || s.Status.Phase == api.CursorFailing || s.Status.Phase == api.CursorSinkDown {
+		s.Status.Paused, s.Status.Failures = false, 0
+		s.phase(now, api.CursorReading, "", "")
+		s.NextRead = now
+	}
+}
+
+// backfilled takes what a read of the backfill has done.
+func (s *state) backfilled(now time.Time, out activities.ReadSourceResult) {
+	b := *s.Status.Backfill
+	s.Backfill = out.Cursor
+	b.Counts.Add(out.Counts)
+	s.Status.Counts.Add(out.Counts)
+	if out.UpTo.After(b.UpTo) {
+		b.UpTo = out.UpTo
+	}
+	s.bury(out.DeadLetters)
+	b.Message = ""
+	if out.Stop != nil {
+		b.Message = out.Stop.Message
+		s.fail(now, *out.Stop)
+	}
+	if out.Done {
+		b.Done = now
+		s.Backfill, s.BackfillFound = "", false
+	}
+	s.Status.Backfill = &b
+}
+
+// redriven takes the result of a redrive.
+func (s *state) redriven(tried []api.DeadLetter, out api.RedriveResult) {
+	st := &s.Status
+	var kept []api.DeadLetter
+	for _, l := range st.DeadLetters {
+		match := func(o api.DeadLetter) bool { return o.Ref == l.Ref }
+		if !slices.ContainsFunc(tried, match) {
+			kept = append(kept, l)
+		} else if i := slices.IndexFunc(out.Left, match); i >= 0 {
+			kept = append(kept, out.Left[i])
+		}
+	}
+	st.DeadLetters = kept
+}
+
+// letters are the dead letters with these references, or all.
+func (s *state) letters(in api.RedriveInput) ([]api.DeadLetter, error) {
+	if len(in.Refs) == 0 {
+		return slices.Clone(s.Status.DeadLetters), nil
+	}
+	var out []api.DeadLetter
+	for _, ref := range in.Refs {
+		i := slices.IndexFunc(s.Status.DeadLetters, func(l api.DeadLetter) bool { return l.Ref == ref })
+		if i < 0 {
+			return nil, fmt.Errorf("refs: %q is no dead letter of this cursor", ref)
+		}
+		out = append(out, s.Status.DeadLetters[i])
+	}
+	return out, nil
+}
