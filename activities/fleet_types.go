@@ -49,6 +49,8 @@ type CompareFleetResult struct {
 	Items []api.FleetObservation `json:"items,omitempty"`
 	// Next is the uid after which the next part starts; empty when this was all.
 	Next string `json:"next,omitempty"`
+	// Spend is what the listed instances cost; nil when a price could not be read.
+	Spend *api.SpendListing `json:"spend,omitempty"`
 }
 
 // ProbeFleetInput probes every running proxy of one shard.

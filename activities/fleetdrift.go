@@ -2,6 +2,7 @@ package activities
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/tollgate-dev/tollgate/internal/drift"
@@ -17,6 +18,8 @@ type Drift struct {
 	Installation string
 	Lookup       Lookup
 	Temporal     Temporal
+	// Prices remembers prices; nil leaves the costs out.
+	Prices *Prices
 	// Metrics may be nil.
 	Metrics *metrics.Metrics
 }
@@ -38,12 +41,20 @@ func (a *Drift) CompareFleet(ctx context.Context, in CompareFleetInput) (Compare
 	}
 	a.Metrics.Listed(in.Provider, out.ListedAt, len(listing))
 	var rows []api.FleetRow
+	var held []string
 	for shard := range max(in.Shards, 1) {
 		t, err := table(ctx, a.Temporal, in.Provider, shard)
 		if err != nil {
 			return out, toTemporal(ctx, err)
 		}
 		rows = append(rows, t.Rows...)
+		held = append(held, t.Held...)
+	}
+	if a.Prices != nil {
+		slices.Sort(held)
+		if out.Spend = a.Prices.sum(ctx, in.Provider, p, listing, held); out.Spend != nil {
+			a.Metrics.Cost(in.Provider, out.Spend.Total, out.Spend.Unpriced)
+		}
 	}
 	items := drift.Compare(drift.Input{Installation: a.Installation, ListedAt: out.ListedAt, Listing: listing, Rows: rows})
 	out.Instances, out.Rows, out.Found = len(listing), len(rows), drift.Count(items)

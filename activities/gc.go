@@ -28,6 +28,8 @@ type GC struct {
 	// Shards is the configured number of shards of a provider's fleet table, 0
 	// when it is not known, which counts as one.
 	Shards func(providerName string) int
+	// Spend hears of what is gone; it may be nil.
+	Spend *Spend
 	// Metrics may be nil.
 	Metrics *metrics.Metrics
 }
@@ -206,6 +208,9 @@ func (a *GC) DeleteOrphan(ctx context.Context, in DeleteOrphanInput) (DeleteOrph
 
 func (a *GC) deleted(ctx context.Context, in DeleteOrphanInput) DeleteOrphanResult {
 	a.Metrics.OrphanDeleted(in.Provider, in.Orphan.Kind)
+	if in.Orphan.Kind == api.KindInstance {
+		a.Spend.gone(ctx, in.Provider, in.Orphan.Name)
+	}
 	activity.GetLogger(ctx).Info("orphan deleted", "provider", in.Provider, "kind", in.Orphan.Kind, "instance", in.Orphan.ID,
 		"proxy", in.Orphan.Namespace+"/"+in.Orphan.Proxy, "reason", in.Orphan.Reason)
 	return DeleteOrphanResult{Action: api.OrphanDeleted}

@@ -31,6 +31,10 @@ type Proxies struct {
 	Secret func(ctx context.Context, name string) (provider.Sensitive, error)
 	// ProbeProxy makes one CONNECT through the proxy at addr ("ip:port").
 	ProbeProxy func(ctx context.Context, addr string, auth *provider.BasicAuth) ProbeResult
+	// Spend keeps creates below the spend caps; nil means that there are none.
+	Spend *Spend
+	// Prices remembers prices; nil leaves them out.
+	Prices *Prices
 }
 
 // ResolveSpec reads the spec's secrets and says what the spec amounts to. It
@@ -81,8 +85,12 @@ func (a *Proxies) CreateInstance(ctx context.Context, in CreateInstanceInput) (C
 		}
 		req.Auth = ba
 	}
+	if err := a.Spend.reserve(ctx, p, in.Ref, in.Spec.Placement); err != nil {
+		return CreateInstanceResult{}, toTemporal(ctx, err)
+	}
 	id, err := p.Create(ctx, req)
 	if err != nil {
+		a.Spend.failed(ctx, in.Ref, err)
 		return CreateInstanceResult{}, toTemporal(ctx, err)
 	}
 	activity.GetLogger(ctx).Info("instance created", "provider", in.Ref.Provider, "instance", string(id),
@@ -103,7 +111,7 @@ func (a *Proxies) WaitRunning(ctx context.Context, in WaitRunningInput) (WaitRun
 	}
 	switch got.State {
 	case provider.StateRunning:
-		return WaitRunningResult{IP: got.IP.String(), CreatedAt: got.CreatedAt}, nil
+		return WaitRunningResult{IP: got.IP.String(), CreatedAt: got.CreatedAt, Price: a.price(ctx, in.Ref.Provider, p, got.Placement)}, nil
 	case provider.StateProvisioning:
 		return WaitRunningResult{}, again(ErrNotReady, in.Poll.Std(), fmt.Sprintf("instance %s is %s", in.Ref.ID, stateText(got)))
 	default:
@@ -216,11 +224,24 @@ func (a *Proxies) DeleteInstance(ctx context.Context, in DeleteInstanceInput) (D
 	case errors.Is(err, provider.NotFound):
 		activity.GetLogger(ctx).Info("instance deleted", "provider", in.Ref.Provider, "instance", string(done.ID),
 			"proxy", in.Ref.Namespace+"/"+in.Ref.Proxy)
+		a.Spend.gone(ctx, in.Ref.Provider, in.Ref.Name)
 		return DeleteInstanceResult{ID: done.ID}, nil
 	case err != nil:
 		return DeleteInstanceResult{}, toTemporal(ctx, err)
 	}
 	return DeleteInstanceResult{}, again(ErrStillExists, in.GonePoll.Std(), fmt.Sprintf("instance %s is still %s", done.ID, stateText(got)))
+}
+
+// price is what an instance costs, for people; nil when that is not known.
+func (a *Proxies) price(ctx context.Context, name string, p provider.Provider, place provider.Placement) *provider.MicroEUR {
+	if a.Prices == nil {
+		return nil
+	}
+	eur, known, err := a.Prices.Of(ctx, name, p, place)
+	if err != nil || !known {
+		return nil
+	}
+	return &eur
 }
 
 func stateText(i provider.Instance) string {

@@ -63,6 +63,8 @@ type WaitRunningInput struct {
 type WaitRunningResult struct {
 	IP        string    `json:"ip"`
 	CreatedAt time.Time `json:"createdAt,omitzero"`
+	// Price is what it costs per hour just now; nil when that is not known.
+	Price *provider.MicroEUR `json:"price,omitempty"`
 }
 
 // ProbeInput proves a proxy by a CONNECT through it.

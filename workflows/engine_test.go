@@ -110,7 +110,7 @@ func (w *world) serve() {
 	main.RegisterActivity(w.fleet)
 	main.RegisterActivity(&activities.Sweeps{})
 	mem := worker.New(w.client, workflows.ProviderTaskQueue("mem"), worker.Options{DisableWorkflowWorker: true})
-	mem.RegisterActivity(&activities.Drift{Installation: installation, Lookup: lookup, Temporal: w.client})
+	mem.RegisterActivity(&activities.Drift{Installation: installation, Lookup: lookup, Temporal: w.client, Prices: &activities.Prices{}})
 	mem.RegisterActivity(&activities.GC{Installation: installation, Lookup: lookup, Temporal: w.client, Shards: w.shardCount})
 	mem.RegisterActivity(&activities.Health{Lookup: lookup, Type: func(string) string { return "memory" }})
 	for _, x := range []worker.Worker{main, mem} {

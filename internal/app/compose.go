@@ -49,14 +49,18 @@ func (a *App) compose(installation string) {
 	}
 	shards := func(name string) int { p, _ := a.Config().Provider(name); return p.Shards }
 
-	proxies := &activities.Proxies{Installation: installation, Lookup: a.lookup, Secret: secret, ProbeProxy: a.probeProxy}
+	prices := &activities.Prices{}
+	spend := activities.NewSpend(a.conn.Client, func(name string) provider.MicroEUR { p, _ := a.Config().Provider(name); return p.SpendCap }, prices, a.watched)
+	proxies := &activities.Proxies{
+		Installation: installation, Lookup: a.lookup, Secret: secret, ProbeProxy: a.probeProxy, Spend: spend, Prices: prices,
+	}
 	fleet := &activities.Fleet{
 		Temporal: a.conn.Client, Shards: shards, ProbeProxy: a.probeProxy, ProbeControl: a.probeControl, Secret: secret,
 		Concurrency: func() int { return a.Config().Probe.Concurrency }, Metrics: a.watched,
 	}
 	sweeps := &activities.Sweeps{Metrics: a.watched}
-	drift := &activities.Drift{Installation: installation, Lookup: a.lookup, Temporal: a.conn.Client, Metrics: a.watched}
-	gc := &activities.GC{Installation: installation, Lookup: a.lookup, Temporal: a.conn.Client, Shards: shards, Metrics: a.watched}
+	drift := &activities.Drift{Installation: installation, Lookup: a.lookup, Temporal: a.conn.Client, Prices: prices, Metrics: a.watched}
+	gc := &activities.GC{Installation: installation, Lookup: a.lookup, Temporal: a.conn.Client, Shards: shards, Spend: spend, Metrics: a.watched}
 	reaper := &activities.Reaper{Installation: installation, Lookup: a.lookup, Temporal: a.conn.Client, Metrics: a.watched}
 	health := &activities.Health{
 		Lookup: a.lookup, Type: func(name string) string { p, _ := a.Config().Provider(name); return p.Type },

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tollgate-dev/tollgate/internal/provider"
 	"github.com/tollgate-dev/tollgate/workflows"
 	"github.com/tollgate-dev/tollgate/workflows/api"
 )
@@ -146,14 +147,14 @@ func (a *app) printList(ctx context.Context, s *session, rows []listedRow, all b
 		if all {
 			lead = []string{"NAMESPACE"}
 		}
-		t.head(append(lead, "NAME", "PROVIDER", "PHASE", "HEALTHY", "ENDPOINT", "REASON", "AGE", "+INSTANCE", "+PLACEMENT", "+LABELS", "+UID")...)
+		t.head(append(lead, "NAME", "PROVIDER", "PHASE", "HEALTHY", "ENDPOINT", "REASON", "AGE", "+EUR/H", "+INSTANCE", "+PLACEMENT", "+LABELS", "+UID")...)
 		for _, r := range rows {
 			lead = nil
 			if all {
 				lead = []string{r.Namespace}
 			}
 			t.row(append(lead, r.Name, r.provider, string(r.Phase), yesNo(r.Healthy), endpoint(r.IP, r.Port), r.Reason, a.since(r.CreatedAt),
-				string(r.InstanceID), placementText(r), labelText(r.Labels), r.UID)...)
+				priceText(r.Price), string(r.InstanceID), placementText(r), labelText(r.Labels), r.UID)...)
 		}
 		return t.write(w)
 	})
@@ -184,6 +185,14 @@ func (s *session) documents(ctx context.Context, rows []listedRow) (proxyList, e
 		}
 	}
 	return list, err
+}
+
+// priceText shows an amount without the zeros at its end.
+func priceText(m *provider.MicroEUR) string {
+	if m == nil {
+		return ""
+	}
+	return strings.TrimSuffix(strings.TrimRight(m.String(), "0"), ".")
 }
 
 func placementText(r listedRow) string {

@@ -7,6 +7,10 @@ import (
 	"strings"
 )
 
+// ReasonSpendCap: refused by the configured spend cap, before any call; class
+// QuotaExceeded.
+const ReasonSpendCap = "SpendCap"
+
 // MaxMicroEUR is the largest amount that ParseMicroEUR takes: a million euros.
 const MaxMicroEUR MicroEUR = 1e12
 

@@ -87,6 +87,8 @@ type CarriedInstance struct {
 	MissedAt time.Time `json:"missedAt,omitzero"`
 	IP       string    `json:"ip,omitempty"`
 	Port     int       `json:"port,omitempty"`
+	// Price is what it costs per hour, as of its creation; nil when unknown.
+	Price *provider.MicroEUR `json:"price,omitempty"`
 	// Proven: a CONNECT went through.
 	Proven   bool      `json:"proven,omitempty"`
 	ProvenAt time.Time `json:"provenAt,omitzero"`

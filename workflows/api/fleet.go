@@ -31,6 +31,9 @@ type FleetRow struct {
 	Latched   bool               `json:"latched,omitempty"`
 	Placement provider.Placement `json:"placement,omitzero"`
 	Labels    map[string]string  `json:"labels,omitempty"`
+	// Price is what the instance costs per hour, as of its creation; nil when that is
+	// not known.
+	Price *provider.MicroEUR `json:"price,omitempty"`
 	// Since is when Phase or Healthy last changed.
 	Since     time.Time `json:"since,omitzero"`
 	CreatedAt time.Time `json:"createdAt,omitzero"`
@@ -73,4 +76,7 @@ type FleetTable struct {
 	// Version changes with every change of Rows.
 	Version string     `json:"version"`
 	Rows    []FleetRow `json:"rows"`
+	// Held are the instances, by name, that hold a place below the spend cap; only
+	// shard 0 has them.
+	Held []string `json:"held,omitempty"`
 }

@@ -62,6 +62,8 @@ type CarriedFleet struct {
 	Rebuild bool `json:"rebuild,omitempty"`
 	Retry   bool `json:"retry,omitempty"`
 	Forward bool `json:"forward,omitempty"`
+	// Spend is what shard 0 knows about the costs.
+	Spend SpendState `json:"spend,omitzero"`
 }
 
 // FleetEnd is a proxy that is gone.
@@ -174,6 +176,8 @@ type FleetStatus struct {
 	// Failing are the proxies whose probes fail, at most 50 of them.
 	Failing []FailingProxy `json:"failing,omitempty"`
 	Refused RefusedState   `json:"refused,omitzero"`
+	// Spend is about the costs; only shard 0 has it.
+	Spend *SpendStatus `json:"spend,omitempty"`
 	// Pending is the number of observations on their way to proxies.
 	Pending    int         `json:"pending,omitempty"`
 	NextDrift  time.Time   `json:"nextDrift,omitzero"`

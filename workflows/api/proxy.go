@@ -100,14 +100,17 @@ const (
 
 // ProxyStatus is what is.
 type ProxyStatus struct {
-	Phase              Phase               `json:"phase,omitempty" yaml:"phase,omitempty"`
-	IP                 string              `json:"ip,omitempty" yaml:"ip,omitempty"`
-	Port               int                 `json:"port,omitempty" yaml:"port,omitempty"`
-	InstanceID         provider.InstanceID `json:"instanceID,omitempty" yaml:"instanceID,omitempty"`
-	InstanceName       string              `json:"instanceName,omitempty" yaml:"instanceName,omitempty"`
-	ObservedGeneration int64               `json:"observedGeneration,omitempty" yaml:"observedGeneration,omitempty"`
-	SpecHash           string              `json:"specHash,omitempty" yaml:"specHash,omitempty"`
-	Conditions         []Condition         `json:"conditions,omitempty" yaml:"conditions,omitempty"`
+	Phase        Phase               `json:"phase,omitempty" yaml:"phase,omitempty"`
+	IP           string              `json:"ip,omitempty" yaml:"ip,omitempty"`
+	Port         int                 `json:"port,omitempty" yaml:"port,omitempty"`
+	InstanceID   provider.InstanceID `json:"instanceID,omitempty" yaml:"instanceID,omitempty"`
+	InstanceName string              `json:"instanceName,omitempty" yaml:"instanceName,omitempty"`
+	// EURPerHour is what the instance costs, net, as of its creation; empty when that
+	// is not known.
+	EURPerHour         string      `json:"eurPerHour,omitempty" yaml:"eurPerHour,omitempty"`
+	ObservedGeneration int64       `json:"observedGeneration,omitempty" yaml:"observedGeneration,omitempty"`
+	SpecHash           string      `json:"specHash,omitempty" yaml:"specHash,omitempty"`
+	Conditions         []Condition `json:"conditions,omitempty" yaml:"conditions,omitempty"`
 	// Replacements counts completed replacements; LastReplacement says why the
 	// latest one happened.
 	Replacements    int    `json:"replacements,omitempty" yaml:"replacements,omitempty"`

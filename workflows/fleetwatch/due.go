@@ -12,13 +12,14 @@ const (
 	jobForward
 	jobRebuild
 	jobRetry
+	jobWake
 	jobDrift
 	jobProbe
 	jobKinds
 )
 
 func (k jobKind) String() string {
-	return [...]string{"send", "forward", "rebuild", "retry", "drift", "probe"}[k]
+	return [...]string{"send", "forward", "rebuild", "retry", "wake", "drift", "probe"}[k]
 }
 
 // due returns when a job should start; ok is false when it should not, as far as
@@ -38,7 +39,13 @@ func (s *state) due(k jobKind, now time.Time) (at time.Time, ok bool) {
 		return now, active && s.rebuild
 	case jobRetry:
 		return now, active && s.retry
+	case jobWake:
+		at, ok := s.wakeDue(now)
+		return at, ok && active && s.shard == 0
 	case jobDrift:
+		if at, ok := s.spendDue(); ok && at.Before(s.nextDrift) {
+			return at, rounds && s.shard == 0
+		}
 		return s.nextDrift, rounds && s.shard == 0
 	case jobProbe:
 		return s.nextProbe, rounds && len(s.rows) > 0

@@ -47,7 +47,7 @@ func (f *fleet) alarm() *alarm {
 	now := workflow.Now(f.ctx)
 	var first time.Time
 	which := jobDrift
-	for _, k := range []jobKind{jobDrift, jobProbe} {
+	for _, k := range []jobKind{jobDrift, jobProbe, jobWake} {
 		if at, ok := f.due(k, now); ok && f.jobs[k] == nil && at.After(now) && (first.IsZero() || at.Before(first)) {
 			first, which = at, k
 		}
@@ -87,6 +87,8 @@ func (f *fleet) begin(k jobKind, now time.Time) *job {
 		return f.beginRebuild()
 	case jobRetry:
 		return f.beginRetry()
+	case jobWake:
+		return f.beginWake()
 	case jobDrift:
 		return f.beginDrift(now)
 	default:
@@ -181,6 +183,7 @@ var driftActs *activities.Drift
 
 func (f *fleet) beginDrift(now time.Time) *job {
 	interval := f.config.DriftInterval.Std()
+	f.spend.TriedAt = now
 	summary := "compare " + f.provider + "'s listing with the table"
 	ctx := f.options(workflows.ProviderTaskQueue(f.provider), summary, 5*time.Minute, max(interval, 5*time.Minute), 3)
 	in := activities.CompareFleetInput{Provider: f.provider, Shards: f.config.Shards, After: f.driftAfter}
@@ -196,6 +199,7 @@ func (f *fleet) beginDrift(now time.Time) *job {
 			return
 		}
 		f.drift = api.DriftState{ListedAt: out.ListedAt, Instances: out.Instances, Rows: out.Rows, Found: out.Found}
+		f.listed(now, out.Spend)
 		f.send(out.Items)
 		f.driftAfter, f.nextDrift = out.Next, next(now, end, interval, 0)
 		if out.Next != "" {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tollgate-dev/tollgate/internal/provider"
 	"github.com/tollgate-dev/tollgate/workflows"
 	"github.com/tollgate-dev/tollgate/workflows/api"
 )
@@ -46,6 +47,7 @@ type state struct {
 	probe                   api.ProbeState
 	refused                 api.RefusedState
 	rebuild, retry, forward bool
+	spend                   api.SpendState
 }
 
 func newState(in api.FleetWatchInput) *state {
@@ -64,6 +66,7 @@ func newState(in api.FleetWatchInput) *state {
 	s.nextDrift, s.nextProbe, s.driftAfter, s.ownersAfter = c.NextDrift, c.NextProbe, c.DriftAfter, c.OwnersAfter
 	s.drift, s.probe, s.refused = c.Drift, c.Probe, c.Refused
 	s.rebuild, s.retry, s.forward = c.Rebuild, c.Retry, c.Forward
+	s.spend = c.Spend
 	return s
 }
 
@@ -73,6 +76,7 @@ func (s *state) carried() *api.CarriedFleet {
 		Config: s.config, Rows: s.sortedRows(), Changes: s.changes, Ended: ended, Counters: s.counters, Brake: s.brake, Outbox: s.outbox,
 		NextDrift: s.nextDrift, NextProbe: s.nextProbe, DriftAfter: s.driftAfter, OwnersAfter: s.ownersAfter,
 		Drift: s.drift, Probe: s.probe, Refused: s.refused, Rebuild: s.rebuild, Retry: s.retry, Forward: s.forward,
+		Spend: s.spend,
 	}
 }
 
@@ -196,6 +200,11 @@ func (s *state) configure(now time.Time, c api.FleetConfig) {
 	if first || s.config.ProbeInterval != c.ProbeInterval {
 		s.nextProbe = now
 	}
+	var was provider.MicroEUR
+	if !first {
+		was = s.config.SpendCap
+	}
+	s.capChanged(now, first, was, c.SpendCap)
 	s.config = &c
 	s.retry = s.retry || changed
 	for _, r := range s.rows {

@@ -26,6 +26,7 @@ func (f *fleet) tableVersion() string { return fmt.Sprintf("%s.%d", f.version, f
 // table answers the query of that name.
 func (f *fleet) table() (api.FleetTable, error) {
 	t := api.FleetTable{Provider: f.provider, Shard: f.shard, Version: f.tableVersion(), Rows: f.sortedRows()}
+	t.Held = f.heldNames()
 	if f.config != nil {
 		t.Shards = f.config.Shards
 	}
@@ -52,6 +53,7 @@ func (f *fleet) status() (api.Fleet, error) {
 	s.Brake, s.Drift, s.Probe, s.Refused, s.Pending = f.brake, f.drift, f.probe, f.refused, len(f.outbox)
 	s.NextDrift, s.NextProbe = f.nextDrift, f.nextProbe
 	s.Failing = f.failing(maxFailing)
+	s.Spend = f.spendStatus()
 	s.Conditions = f.conditions()
 	return v, nil
 }

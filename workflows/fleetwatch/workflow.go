@@ -40,6 +40,8 @@ type fleet struct {
 	timer         *alarm
 	// braked is what the search attributes say.
 	braked string
+	// nudge wakes the loop after an update.
+	nudge workflow.Channel
 }
 
 // Workflow runs one shard of a provider's fleet table. Its id is
@@ -96,6 +98,9 @@ func setup(ctx workflow.Context, in api.FleetWatchInput) (*fleet, error) {
 	if err := workflow.SetQueryHandler(ctx, workflows.QueryTable, f.table); err != nil {
 		return nil, err
 	}
+	if err := f.spendHandlers(); err != nil {
+		return nil, err
+	}
 	return f, workflow.SetQueryHandler(ctx, workflows.QueryStatus, f.status)
 }
 
@@ -105,6 +110,7 @@ func (f *fleet) signals() []signal {
 	return []signal{
 		listen(f, workflows.SignalReport, func(r api.FleetReport) { f.report(workflow.Now(f.ctx), r) }),
 		listen(f, workflows.SignalConfigure, func(c api.FleetConfig) { f.configure(workflow.Now(f.ctx), c) }),
+		listen(f, workflows.SignalReleased, func(r api.SpendRelease) { f.released(workflow.Now(f.ctx), r) }),
 		f.listenRelease(),
 	}
 }
@@ -183,6 +189,7 @@ func (f *fleet) continueAsNew() error {
 func (f *fleet) wait() {
 	s := workflow.NewSelector(f.ctx)
 	s.AddReceive(f.ctx.Done(), func(workflow.ReceiveChannel, bool) {})
+	s.AddReceive(f.nudge, func(c workflow.ReceiveChannel, _ bool) { c.ReceiveAsync(nil) })
 	for _, sig := range f.signals() {
 		s.AddReceive(sig.channel, func(workflow.ReceiveChannel, bool) { sig.receive() })
 	}
