@@ -26,6 +26,7 @@ build: engine ## build all programs into bin/
 	$(GO) build -o $(BIN)/tollgate-worker ./worker
 	$(GO) build -o $(BIN)/tollgate-proxy ./internal/provider/local/tollgate-proxy
 	$(GO) build -o $(BIN)/tollgate-dev ./internal/devserver/tollgate-dev
+	$(GO) build -o $(BIN)/tollgate-reporting ./internal/reporting/reportingserver/tollgate-reporting
 
 .PHONY: engine
 engine: ## build the embedded Temporal engine, once per version (minutes)
