@@ -53,8 +53,10 @@ type Cursors struct {
 	// Sink finds a configured sink, the same way.
 	Sink    func(name string) (s sink.Sink, ok bool, err error)
 	Metrics *metrics.Cursors
-	// Now is time.Now if nil.
-	Now func() time.Time
+	// Now is time.Now if nil, and Wait, which waits between two tries of a delivery,
+	// a timer.
+	Now  func() time.Time
+	Wait func(ctx context.Context, d time.Duration) error
 }
 
 func (a *Cursors) now() time.Time {
@@ -305,13 +307,16 @@ func (a *Cursors) send(ctx context.Context, ref StreamRef, to sink.Sink, items [
 		case class != fault.Retryable, try >= sendTries, ctx.Err() != nil:
 			return err
 		}
-		if err := pause(ctx, max(time.Duration(try)*time.Second, min(fault.RetryAfter(err), 5*time.Second))); err != nil {
+		if err := a.pause(ctx, max(time.Duration(try)*time.Second, min(fault.RetryAfter(err), 5*time.Second))); err != nil {
 			return err
 		}
 	}
 }
 
-func pause(ctx context.Context, d time.Duration) error {
+func (a *Cursors) pause(ctx context.Context, d time.Duration) error {
+	if a.Wait != nil {
+		return a.Wait(ctx, d)
+	}
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
