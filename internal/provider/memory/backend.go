@@ -250,26 +250,26 @@ func (b *Backend) ListServers(ctx context.Context, cred string, page int, labels
 			return refuse(500, "internal", "page %d could not be read", page)
 		}
 		b.reap()
-		var all []Server
+		lo, matching := (page-1)*b.opt.PageSize, 0
 		for _, id := range slices.Sorted(maps.Keys(b.servers)) {
 			s := b.servers[id]
-			if !s.unlisted && hasLabels(s.Labels, labels) && time.Since(s.Created) >= b.hooks.listLag {
-				all = append(all, b.view(s))
+			if s.unlisted || !hasLabels(s.Labels, labels) || time.Since(s.Created) < b.hooks.listLag {
+				continue
 			}
+			if more = matching == lo+b.opt.PageSize; more {
+				break
+			}
+			if matching >= lo {
+				out = append(out, b.view(s))
+			}
+			matching++
 		}
-		out, more = b.page(all, page)
 		return nil
 	})
 	if err != nil {
 		return nil, false, err
 	}
 	return out, more, nil
-}
-
-func (b *Backend) page(all []Server, page int) ([]Server, bool) {
-	lo := min((page-1)*b.opt.PageSize, len(all))
-	hi := min(lo+b.opt.PageSize, len(all))
-	return all[lo:hi], hi < len(all)
 }
 
 func hasLabels(have, want map[string]string) bool {
