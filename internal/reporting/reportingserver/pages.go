@@ -212,23 +212,20 @@ func (s *Server) projectPage(r *http.Request) (view, error) {
 		Events        []store.Event
 		Older         string
 	}
-	if data.Usage, err = s.usage(ctx, id, period, after, rows); err != nil {
+	data.Usage, err = s.usage(ctx, id, period, after, rows, func(res store.Resource) {
+		state, ok := resourceAt(res, period.AsOf)
+		switch {
+		case !ok || !state.Alive:
+		case len(data.Now) == rows:
+			data.NowMore = true
+		default:
+			data.Now = append(data.Now, state)
+		}
+	})
+	if err != nil {
 		return view{}, err
 	}
 	data.Title = data.Usage.Project.Platform + " " + data.Usage.Project.ExternalID
-	for res, err := range s.store.Timelines(ctx, store.ResourceFilter{ProjectID: id}) {
-		if err != nil {
-			return view{}, err
-		}
-		state, ok := resourceAt(res, s.opts.Now().UTC())
-		if !ok || !state.Alive {
-			continue
-		}
-		if data.NowMore = len(data.Now) == rows; data.NowMore {
-			break
-		}
-		data.Now = append(data.Now, state)
-	}
 	project, err := s.store.Project(ctx, id)
 	if err != nil {
 		return view{}, err

@@ -84,7 +84,7 @@ func TestPagesShowEverything(t *testing.T) {
 	team := g.project("harbor", "team")
 	c := g.browser()
 	for path, want := range map[string][]string{
-		"/": {"hetzner acme Project acme 5 9 2026-11-02 12:00", "openstack shoot-abc"},
+		"/": {"hetzner acme Project acme 5 9 2026-11-03 00:00", "openstack shoot-abc"},
 		"/projects/" + acme.ID + "?from=2026-11-02&to=2026-11-03": {
 			"server active cx22 6", "vcpus 16", "server off cx22 12 disk_gb 480", "server active 0.001", "vcpus for 0.001 h", "1 × end_without_start",
 			"ended after 2026-11-02 11:50", "hetzner acme infrastructure_tenant openstack shoot-abc 2026-11-02 06:00 – open shoot_name abc",

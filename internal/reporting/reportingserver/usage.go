@@ -110,7 +110,7 @@ func (s *Server) GetUsage(w http.ResponseWriter, r *http.Request, id api.Project
 		s.fail(w, r, invalid("%v", err))
 		return
 	}
-	u, err := s.usage(r.Context(), id, period, after, limit)
+	u, err := s.usage(r.Context(), id, period, after, limit, nil)
 	if err != nil {
 		s.fail(w, r, err)
 		return
@@ -118,7 +118,9 @@ func (s *Server) GetUsage(w http.ResponseWriter, r *http.Request, id api.Project
 	answer(w, http.StatusOK, u)
 }
 
-func (s *Server) usage(ctx context.Context, id string, period usage.Period, after *usageKey, limit int) (api.Usage, error) {
+// usage computes what a project used, with a page of its resources. each, unless
+// nil, gets every resource of the project.
+func (s *Server) usage(ctx context.Context, id string, period usage.Period, after *usageKey, limit int, each func(store.Resource)) (api.Usage, error) {
 	project, err := s.store.Project(ctx, id)
 	if err != nil {
 		return api.Usage{}, err
@@ -130,6 +132,9 @@ func (s *Server) usage(ctx context.Context, id string, period usage.Period, afte
 	for res, err := range s.store.Timelines(ctx, store.ResourceFilter{ProjectID: id}) {
 		if err != nil {
 			return api.Usage{}, err
+		}
+		if each != nil {
+			each(res)
 		}
 		for _, f := range res.Findings {
 			if period.Holds(f.Time) {

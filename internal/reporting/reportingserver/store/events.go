@@ -162,7 +162,7 @@ FROM resources r CROSS JOIN projects p ON p.num = r.project CROSS JOIN events e 
 // Count is what a project has.
 type Count struct {
 	Resources, Events int64
-	// Newest is the latest time of an event, zero when there is none.
+	// Newest is when the latest event arrived, zero when there is none.
 	Newest time.Time
 }
 
@@ -181,7 +181,7 @@ func (s *Store) Counts(ctx context.Context) (map[int64]Count, error) {
 		return c, err
 	}
 	all, err := list(ctx, s.read, scan, `SELECT p.num, (SELECT count(*) FROM resources r WHERE r.project = p.num),
-(SELECT count(*) FROM events e WHERE e.project = p.num), coalesce((SELECT max(time) FROM events e WHERE e.project = p.num), 0) FROM projects p`)
+(SELECT count(*) FROM events e WHERE e.project = p.num), coalesce((SELECT e.received_at FROM events e WHERE e.project = p.num ORDER BY e.seq DESC LIMIT 1), 0) FROM projects p`)
 	if err != nil {
 		return nil, err
 	}
