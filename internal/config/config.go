@@ -44,6 +44,9 @@ type Config struct {
 	Installation string
 	// Providers are in the order of the file; names are unique.
 	Providers []Provider
+	// Sources and Sinks are in the order of the file; names are unique among each.
+	Sources []Source
+	Sinks   []Sink
 	// Secrets are what secretRef may name.
 	Secrets map[string]Secret
 	Probe   Probe

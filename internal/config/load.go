@@ -11,6 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/tollgate-dev/tollgate/internal/provider"
+	"github.com/tollgate-dev/tollgate/internal/source"
 	"github.com/tollgate-dev/tollgate/internal/strictyaml"
 )
 
@@ -23,6 +24,9 @@ const (
 type Options struct {
 	// Types are the types of providers that exist.
 	Types []provider.Type
+	// SourceTypes and SinkTypes are those of sources and sinks; nil takes any type.
+	SourceTypes []source.Type
+	SinkTypes   []string
 	// Installation is used when the file names none. When both are empty the
 	// file is refused.
 	Installation string
@@ -32,6 +36,8 @@ type Options struct {
 type raw struct {
 	Installation string               `yaml:"installation"`
 	Providers    []rawProvider        `yaml:"providers"`
+	Sources      []rawSource          `yaml:"sources"`
+	Sinks        []rawSink            `yaml:"sinks"`
 	Secrets      map[string]rawSecret `yaml:"secrets"`
 	Probe        rawProbe             `yaml:"probe"`
 	GC           rawGC                `yaml:"gc"`

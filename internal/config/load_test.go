@@ -137,7 +137,7 @@ var problems = map[string]struct{ yaml, want string }{
 	"bad installation": {"installation: Acme Prod\nproviders: [{name: a, type: local}]\n", `c.yaml:1: installation: "Acme Prod" is not a name: use 1 to 63 lower-case letters, digits and '-', starting and ending with a letter or digit`},
 	"no providers":     {"installation: a\n", "c.yaml:1: providers: is required: a list of at least one provider, each with a name and a type (local, hetzner)"},
 	"unknown field at the top": {base + "provders: []\n",
-		"c.yaml:5: provders: unknown field (did you mean providers?): allowed are codec, discovery, gc, health, installation, log, probe, providers, reap, secrets"},
+		"c.yaml:5: provders: unknown field (did you mean providers?): allowed are codec, discovery, gc, health, installation, log, probe, providers, reap, secrets, sinks, sources"},
 	"unknown field below": {base + "gc: {intervall: 5m}\n",
 		"c.yaml:5: gc.intervall: unknown field (did you mean interval?): allowed are cap, confirmAfter, interval, minAge"},
 	"key twice": {base + "gc: {cap: 1, cap: 2}\n", "c.yaml:5: gc.cap: is given twice, first in line 5"},
@@ -191,7 +191,7 @@ var problems = map[string]struct{ yaml, want string }{
 		`c.yaml:4: providers[0].type: "aws" is unknown: use one of local, hetzner` + "\n" +
 			`c.yaml:5: providers[0].shards: "x" is a string: want a whole number` + "\n" +
 			`c.yaml:6: log.level: "loud" is not a level: use trace, debug, info, warn or error` + "\n" +
-			"c.yaml:7: surprise: unknown field: allowed are codec, discovery, gc, health, installation, log, probe, providers, reap, secrets",
+			"c.yaml:7: surprise: unknown field: allowed are codec, discovery, gc, health, installation, log, probe, providers, reap, secrets, sinks, sources",
 	},
 }
 

@@ -81,6 +81,8 @@ func (v *validator) config(r *raw) *Config {
 		c.Secrets[name] = v.secret(name, r.Secrets[name])
 	}
 	v.providers(c, r.Providers)
+	v.sinks(c, r.Sinks)
+	v.sources(c, r.Sources)
 	c.Probe = v.probe(r.Probe)
 	c.GC = GC{
 		Interval:     v.duration("gc.interval", r.GC.Interval, DefaultGCInterval, 5*time.Second, 24*time.Hour),
