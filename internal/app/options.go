@@ -43,6 +43,8 @@ type Options struct {
 	Config *config.Config
 	// Installation is used when the file names none.
 	Installation string
+	// Overlay adds providers and secrets to the file's (config.Options.Overlay).
+	Overlay []byte
 	// Types are the provider types; nil means all of them.
 	Types []provider.Type
 	// StateDir holds the codec's keyring and the providers' folders. It is made
@@ -103,7 +105,7 @@ func (o Options) load() (*config.Config, error) {
 	if o.Config != nil {
 		return o.Config, nil
 	}
-	return config.Load(o.ConfigFile, config.Options{Types: o.Types, Installation: o.Installation})
+	return config.Load(o.ConfigFile, config.Options{Types: o.Types, Installation: o.Installation, Overlay: o.Overlay})
 }
 
 // ListenError says that an address cannot be listened on.

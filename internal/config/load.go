@@ -30,6 +30,9 @@ type Options struct {
 	// Installation is used when the file names none. When both are empty the
 	// file is refused.
 	Installation string
+	// Overlay is a document with providers and secrets that are added to the file's
+	// at each load; those that the file names itself win.
+	Overlay []byte
 }
 
 // raw is the file as it is written. Pointers tell "left out" from zero.
@@ -151,6 +154,9 @@ func Parse(b []byte, path string, o Options) (*Config, error) {
 	case 1:
 	default:
 		return nil, docs[1].Errorf("", "a second document starts here: one is wanted")
+	}
+	if err := overlay(docs[0].Node(), o.Overlay); err != nil {
+		return nil, err
 	}
 	var r raw
 	v := &validator{doc: docs[0], opts: o}

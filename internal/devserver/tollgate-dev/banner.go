@@ -8,6 +8,7 @@ import (
 
 	"github.com/tollgate-dev/tollgate/internal/app"
 	"github.com/tollgate-dev/tollgate/internal/codec"
+	"github.com/tollgate-dev/tollgate/internal/devserver/simcloud"
 )
 
 func (d *dev) httpURL() string { return "http://" + loopback(d.opts.httpPort) }
@@ -24,6 +25,7 @@ func (d *dev) announce(token string) {
 	d.say("  Temporal         %s, namespace default", d.engine.HostPort())
 	d.say("  configuration    %s", shown(d.config))
 	d.say("  logs             %s, %s", shown(d.state.Path("tollgate.log")), shown(d.engine.LogFile()))
+	d.sayClouds()
 	d.say("\nTry, in another terminal:")
 	for _, line := range d.firstSteps() {
 		d.say("  %s", line)
@@ -41,6 +43,9 @@ func (d *dev) firstSteps() []string {
 	var steps []string
 	if env := d.clientEnv(); len(env) > 0 {
 		steps = append(steps, "export "+strings.Join(env, " "))
+	}
+	if d.hetzner != nil {
+		steps = append(steps, cli+" proxy create cloud --provider "+simcloud.HetznerProvider+" --wait")
 	}
 	return append(steps,
 		cli+" proxy create demo --provider local --wait",

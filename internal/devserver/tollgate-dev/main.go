@@ -57,7 +57,8 @@ func newCommand(o *options, run func(context.Context) error) *cobra.Command {
 			"started again it continues where it was, proxies included.",
 		Example: "  tollgate-dev\n" +
 			"  tollgate-dev --temporal-port 17233 --ui-port 18233   # beside another Temporal\n" +
-			"  tollgate-dev --config tollgate.yaml                  # own configuration",
+			"  tollgate-dev --config tollgate.yaml                  # own configuration\n" +
+			"  tollgate-dev --with hetzner-sim                      # and a cloud to try, without an account",
 		Args:          cobra.NoArgs,
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -75,5 +76,6 @@ func newCommand(o *options, run func(context.Context) error) *cobra.Command {
 	f.IntVar(&o.httpPort, flagHTTP, o.httpPort, "`port` of discovery, health, codec and webhooks")
 	f.IntVar(&o.metricsPort, flagMetrics, o.metricsPort, "`port` of the Prometheus metrics")
 	f.StringVar(&o.configFile, "config", o.configFile, "configuration `file` (default: tollgate.yaml in the state directory, made at the first start)")
+	f.StringArrayVar(&o.with, "with", nil, "also run a `simulator` and a provider for it, beside those of the configuration: hetzner-sim")
 	return cmd
 }

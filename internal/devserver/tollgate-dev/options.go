@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/tollgate-dev/tollgate/internal/devserver"
+	"github.com/tollgate-dev/tollgate/internal/devserver/simcloud"
 )
 
 // Flags that name ports.
@@ -24,6 +26,7 @@ type options struct {
 	httpPort     int
 	metricsPort  int
 	configFile   string
+	with         []string
 }
 
 func defaultOptions() options {
@@ -50,6 +53,14 @@ func (o options) ports() []port {
 func (o options) check() error {
 	if o.stateDir == "" {
 		return errors.New("--state-dir: a directory is required")
+	}
+	for i, name := range o.with {
+		if name != simcloud.HetznerName {
+			return fmt.Errorf("--with %s: is unknown: use %s", name, simcloud.HetznerName)
+		}
+		if slices.Contains(o.with[:i], name) {
+			return fmt.Errorf("--with %s: is given twice", name)
+		}
 	}
 	seen := map[int]string{}
 	for _, p := range o.ports() {

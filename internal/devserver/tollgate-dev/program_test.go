@@ -313,9 +313,14 @@ func (s site) dial(t *testing.T) client.Client {
 // createProxy starts a proxy by hand, with plain JSON as the docs show it.
 func (s site) createProxy(t *testing.T, name string) {
 	t.Helper()
+	s.createProxyAt(t, name, "local")
+}
+
+func (s site) createProxyAt(t *testing.T, name, provider string) {
+	t.Helper()
 	input := map[string]any{
 		"metadata": map[string]any{"name": name},
-		"spec":     map[string]any{"provider": "local"},
+		"spec":     map[string]any{"provider": provider},
 	}
 	_, err := s.dial(t).ExecuteWorkflow(t.Context(),
 		client.StartWorkflowOptions{ID: workflows.ProxyID(api.DefaultNamespace, name), TaskQueue: workflows.TaskQueue},

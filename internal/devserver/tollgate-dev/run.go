@@ -19,6 +19,7 @@ import (
 	"github.com/tollgate-dev/tollgate/internal/devserver"
 	"github.com/tollgate-dev/tollgate/internal/devserver/devstate"
 	"github.com/tollgate-dev/tollgate/internal/devserver/probetarget"
+	"github.com/tollgate-dev/tollgate/internal/devserver/simcloud"
 	"github.com/tollgate-dev/tollgate/internal/provider"
 	"github.com/tollgate-dev/tollgate/internal/provider/all"
 	"github.com/tollgate-dev/tollgate/internal/telemetry"
@@ -46,6 +47,7 @@ type dev struct {
 	log     *slog.Logger
 	level   *slog.LevelVar
 	engine  *devserver.Server
+	hetzner *simcloud.Hetzner // nil without --with hetzner-sim
 	closers []func()
 }
 
@@ -103,11 +105,19 @@ func (d *dev) prepare() (err error) {
 	if _, err := codec.Create(d.state.Path(app.KeyFileName)); err != nil && !errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("codec key file: %w", err)
 	}
-	cfg, err := config.Load(d.config, config.Options{Types: all.Types(), Installation: d.state.Installation})
+	options := config.Options{Types: all.Types(), Installation: d.state.Installation}
+	cfg, err := config.Load(d.config, options)
 	if err != nil {
 		return err
 	}
 	if err := d.openLog(cfg); err != nil {
+		return err
+	}
+	if err := d.simulate(); err != nil {
+		return err
+	}
+	options.Overlay = d.overlay()
+	if cfg, err = config.Load(d.config, options); err != nil {
 		return err
 	}
 	if d.state.Fresh {
@@ -228,6 +238,7 @@ func (d *dev) work(ctx context.Context) error {
 	})
 	a, err := app.New(ctx, app.Options{
 		ConfigFile:   d.config,
+		Overlay:      d.overlay(),
 		Installation: d.state.Installation,
 		StateDir:     d.state.Dir,
 		HTTPAddr:     loopback(d.opts.httpPort),

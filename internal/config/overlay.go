@@ -1,0 +1,98 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/tollgate-dev/tollgate/internal/strictyaml"
+)
+
+// overlay adds the providers and secrets of another document to a file's. What
+// the file names itself stays as it is there.
+func overlay(file *yaml.Node, text []byte) error {
+	file = rootOf(file)
+	if len(text) == 0 || file.Kind != yaml.MappingNode {
+		return nil
+	}
+	docs, err := strictyaml.Documents(bytes.NewReader(text), "overlay")
+	if err != nil {
+		return err
+	}
+	if len(docs) != 1 || rootOf(docs[0].Node()).Kind != yaml.MappingNode {
+		return errors.New("overlay: want one mapping")
+	}
+	more := rootOf(docs[0].Node())
+	unplaced(more)
+	if from, to := field(more, "providers"), field(file, "providers"); from != nil {
+		switch {
+		case to == nil:
+			file.Content = append(file.Content, key("providers"), from)
+		case to.Kind == yaml.SequenceNode:
+			for _, p := range from.Content {
+				if !hasName(to, field(p, "name")) {
+					to.Content = append(to.Content, p)
+				}
+			}
+		}
+	}
+	if from, to := field(more, "secrets"), field(file, "secrets"); from != nil {
+		switch {
+		case to == nil:
+			file.Content = append(file.Content, key("secrets"), from)
+		case to.Kind == yaml.MappingNode:
+			for i := 0; i+1 < len(from.Content); i += 2 {
+				if field(to, from.Content[i].Value) == nil {
+					to.Content = append(to.Content, from.Content[i], from.Content[i+1])
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// rootOf is what a document holds.
+func rootOf(n *yaml.Node) *yaml.Node {
+	if n.Kind == yaml.DocumentNode && len(n.Content) == 1 {
+		return n.Content[0]
+	}
+	return n
+}
+
+// unplaced takes the lines away: they are not the file's.
+func unplaced(n *yaml.Node) {
+	n.Line, n.Column = 0, 0
+	for _, c := range n.Content {
+		unplaced(c)
+	}
+}
+
+func key(name string) *yaml.Node {
+	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: name}
+}
+
+// field is the value of a mapping's key, nil without one.
+func field(n *yaml.Node, name string) *yaml.Node {
+	if n == nil || n.Kind != yaml.MappingNode {
+		return nil
+	}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value == name {
+			return n.Content[i+1]
+		}
+	}
+	return nil
+}
+
+func hasName(providers, name *yaml.Node) bool {
+	if name == nil {
+		return false
+	}
+	for _, p := range providers.Content {
+		if have := field(p, "name"); have != nil && have.Value == name.Value {
+			return true
+		}
+	}
+	return false
+}
