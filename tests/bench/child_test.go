@@ -19,7 +19,6 @@ import (
 	"runtime/pprof"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -85,13 +84,10 @@ func child(role string, in io.Reader, out io.Writer) error {
 
 // serveWorker runs the app until its orders end.
 func serveWorker(o order, orders *json.Decoder, answers *json.Encoder) error {
-	var next atomic.Int64
 	addresses := o.Addresses
 	backend := memory.NewBackend(memory.Options{
 		PageSize: o.PageSize,
-		Address: func(int64) netip.Addr {
-			return netip.MustParseAddr(addresses[int(next.Add(1))%len(addresses)])
-		},
+		Address:  func(key int64) netip.Addr { return addressOf(addresses, key) },
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -136,6 +132,12 @@ func serveWorker(o order, orders *json.Decoder, answers *json.Encoder) error {
 			}
 		}
 	}
+}
+
+// addressOf is the address of the server with that key. Keys are even: the ones
+// between are those of addresses.
+func addressOf(addresses []string, key int64) netip.Addr {
+	return netip.MustParseAddr(addresses[key/2%int64(len(addresses))])
 }
 
 func calls(b *memory.Backend) map[memory.Call]int {

@@ -159,12 +159,16 @@ func BenchmarkBurst(b *testing.B) {
 	w.remove([]string{"warm"})
 	var last burst
 	var floor, shape float64
+	var floorCPU, engineCPU, workerCPU time.Duration
 	run := 0
 	for b.Loop() {
 		run++
 		b.StopTimer()
+		floorCPU = w.engineCPU()
 		before := f.activityRate()
+		floorCPU = (w.engineCPU() - floorCPU) / (floorLoops * floorActivities)
 		b.StartTimer()
+		ours, theirs := cpu(b, w.worker.cmd.Process.Pid), w.engineCPU()
 		names := make([]string, proxies)
 		parallel(b, proxies, floorWidth, func(i int) error {
 			names[i] = fmt.Sprintf("burst-%d-%d", run, i)
@@ -173,6 +177,8 @@ func BenchmarkBurst(b *testing.B) {
 		})
 		w.waitHealthy(proxies, 5*time.Minute)
 		b.StopTimer()
+		workerCPU = (cpu(b, w.worker.cmd.Process.Pid) - ours) / proxies
+		engineCPU = (w.engineCPU() - theirs) / proxies
 		last = w.measure(names)
 		floor = (before + f.activityRate()) / 2
 		shape = f.loops(proxies, max(last.activities/proxies, 1))
@@ -187,6 +193,9 @@ func BenchmarkBurst(b *testing.B) {
 	summary.add(b, "local-activities/proxy", "local activities of a proxy", float64(last.local)/proxies, "", info)
 	summary.add(b, "tasks/proxy", "workflow tasks of a proxy", float64(last.tasks)/proxies, "", info)
 	summary.add(b, "events/proxy", "history events of a proxy", float64(last.events)/proxies, "", info)
+	summary.add(b, "floor-cpu-ms/activity", "engine's CPU time for an activity that does nothing", ms(floorCPU), "ms", info)
+	summary.add(b, "engine-cpu-ms/proxy", "engine's CPU time for a proxy", ms(engineCPU), "ms", info)
+	summary.add(b, "worker-cpu-ms/proxy", "worker's CPU time for a proxy", ms(workerCPU), "ms", info)
 	summary.add(b, "floor-share-%", "proxies/s x activities over the engine's own", 100*rate/floor, "%", atLeast(70))
 }
 

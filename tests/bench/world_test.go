@@ -219,7 +219,7 @@ func (w *world) table(ctx context.Context) (api.FleetTable, error) {
 // waitHealthy waits until n proxies of the fleet serve.
 func (w *world) waitHealthy(n int, limit time.Duration) {
 	w.b.Helper()
-	eventually(w.b, limit, 250*time.Millisecond, func() string {
+	eventually(w.b, limit, time.Second, func() string {
 		t, err := w.table(w.b.Context())
 		healthy := 0
 		for _, r := range t.Rows {
@@ -233,6 +233,9 @@ func (w *world) waitHealthy(n int, limit time.Duration) {
 		return ""
 	})
 }
+
+// engineCPU is the CPU time of the engine so far.
+func (w *world) engineCPU() time.Duration { return cpu(w.b, w.engine.PID()) }
 
 // remove deletes proxies and waits until they are gone.
 func (w *world) remove(names []string) {
