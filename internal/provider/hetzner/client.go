@@ -155,8 +155,8 @@ func (p *Provider) limited(ctx context.Context) (context.Context, context.Cancel
 // waitAction waits until an action has ended. One that ends in error gives an
 // error with the action's own code.
 func (p *Provider) waitAction(ctx context.Context, a *hcloud.Action) error {
-	for a != nil && a.Status == hcloud.ActionStatusRunning {
-		if err := p.pause(ctx); err != nil {
+	for try := 0; a != nil && a.Status == hcloud.ActionStatusRunning; try++ {
+		if err := p.pauses(ctx, try/2); err != nil {
 			return err
 		}
 		next, _, err := p.client.Action.GetByID(ctx, a.ID)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strconv"
+	"time"
 
 	"github.com/hetznercloud/hcloud-go/v2/hcloud"
 
@@ -222,6 +223,9 @@ func (p *Provider) unassign(ctx context.Context, ip *hcloud.PrimaryIP) (restart 
 func hasAnother(s *hcloud.Server, ip int64) bool {
 	return len(s.PrivateNet) > 0 || s.PublicNet.IPv4.ID != 0 && s.PublicNet.IPv4.ID != ip || s.PublicNet.IPv6.ID != 0 && s.PublicNet.IPv6.ID != ip
 }
+
+// restartTime bounds the attempt to switch a server on again.
+const restartTime = 10 * time.Second
 
 func (p *Provider) switchOn(ctx context.Context, s *hcloud.Server) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), restartTime)

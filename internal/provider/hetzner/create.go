@@ -152,6 +152,7 @@ func (p *Provider) placeOrder(ctx context.Context, o order) (id provider.Instanc
 	if !refused(err) {
 		// The server may exist, so what belongs to it stays: the retry finds it,
 		// or the sweep does.
+		p.progress.noteMade(o.req.Name, made)
 		return "", false, err
 	}
 	if o.mayExist(err) {

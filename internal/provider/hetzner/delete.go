@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"time"
 
 	"github.com/hetznercloud/hcloud-go/v2/hcloud"
 
@@ -33,17 +32,27 @@ func (p *Provider) Delete(ctx context.Context, id provider.InstanceID) error {
 // deleteServer deletes a server and waits for the action: until it has ended
 // the server's addresses are still assigned, and its name is taken.
 func (p *Provider) deleteServer(ctx context.Context, id int64) error {
+	switch d := p.progress.deletion(id); {
+	case d.gone:
+		return nil
+	case d.action != nil:
+		return p.finishDelete(ctx, id, d.action)
+	}
 	for try := 0; ; try++ {
 		res, _, err := p.client.Server.DeleteWithResult(ctx, &hcloud.Server{ID: id})
 		switch {
 		case err == nil && res != nil && res.Action != nil && res.Action.ID != 0:
-			return p.waitAction(ctx, res.Action)
+			p.progress.noteDeletion(id, deletion{action: res.Action})
+			return p.finishDelete(ctx, id, res.Action)
 		case err == nil:
 			return errAnswer
 		case isCode(err, hcloud.ErrorCodeLocked):
 			// It is still being built, or somebody works on it.
 		case isCode(err, hcloud.ErrorCodeNotFound):
 			gone, err := p.waitDeleting(ctx, id)
+			if gone {
+				p.progress.noteDeletion(id, deletion{gone: true})
+			}
 			if gone || err != nil {
 				return err
 			}
@@ -54,6 +63,20 @@ func (p *Provider) deleteServer(ctx context.Context, id int64) error {
 			return err
 		}
 	}
+}
+
+// finishDelete waits for a delete's action. If that is cut off, the next attempt
+// goes on waiting.
+func (p *Provider) finishDelete(ctx context.Context, id int64, a *hcloud.Action) error {
+	err := p.waitAction(ctx, a)
+	var failed *actionError
+	switch {
+	case err == nil:
+		p.progress.noteDeletion(id, deletion{gone: true})
+	case errors.As(err, &failed):
+		p.progress.noteDeletion(id, deletion{}) // the server is there, the next attempt begins anew
+	}
+	return err
 }
 
 // waitDeleting waits for a delete that somebody else has begun. It gives false
@@ -167,6 +190,3 @@ func (p *Provider) deleteVolumeNamed(ctx context.Context, name string, server in
 		}
 	}
 }
-
-// restartTime bounds the attempt to switch a server on again.
-const restartTime = 10 * time.Second

@@ -26,8 +26,28 @@ import (
 type firewallCache struct {
 	mu     sync.Mutex
 	byPort map[int]cachedID
-	named  []int64
+
+	making gate
+	named  []int64 // with making
 	read   time.Time
+
+	dropping gate
+	dropped  map[int]time.Time // with dropping: when the latest good attempt began, by port
+}
+
+func (c *firewallCache) get(port int) cachedID {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.byPort[port]
+}
+
+func (c *firewallCache) put(port int, id int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.byPort == nil {
+		c.byPort = map[int]cachedID{}
+	}
+	c.byPort[port] = cachedID{id, time.Now()}
 }
 
 type cachedID struct {
@@ -61,9 +81,11 @@ func (p *Provider) firewallName(port int) string {
 // date where needed. fresh says that this call made it.
 func (p *Provider) ensureFirewall(ctx context.Context, port int) (id int64, fresh bool, err error) {
 	c := &p.firewall
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if e, ok := c.byPort[port]; ok && time.Since(e.at) < sharedTTL {
+	if err := c.making.lock(ctx); err != nil {
+		return 0, false, err
+	}
+	defer c.making.unlock()
+	if e := c.get(port); e.id != 0 && time.Since(e.at) < sharedTTL {
 		return e.id, false, nil
 	}
 	name := p.firewallName(port)
@@ -97,10 +119,7 @@ func (p *Provider) ensureFirewall(ctx context.Context, port int) (id int64, fres
 				return 0, false, err
 			}
 		}
-		if c.byPort == nil {
-			c.byPort = map[int]cachedID{}
-		}
-		c.byPort[port] = cachedID{fw.ID, time.Now()}
+		c.put(port, fw.ID)
 		return fw.ID, fresh, nil
 	}
 	return 0, false, provider.Wrap(provider.Transient, provider.OpCreate, p.name, name, fmt.Errorf("firewall %q: %w", name, errMoving))
@@ -140,12 +159,32 @@ func sameRules(a, b []hcloud.FirewallRule) bool {
 	return slices.EqualFunc(a, b, func(x, y hcloud.FirewallRule) bool { return key(x) == key(y) })
 }
 
-// dropFirewall removes a port's firewall unless a server still uses it.
+// dropFirewall removes a port's firewall unless a server still uses it. Of many
+// deletes at once, one asks for all that were waiting.
 func (p *Provider) dropFirewall(ctx context.Context, port int) error {
 	c := &p.firewall
-	c.mu.Lock()
-	id := c.byPort[port].id
-	c.mu.Unlock()
+	since := time.Now()
+	if err := c.dropping.lock(ctx); err != nil {
+		return err
+	}
+	defer c.dropping.unlock()
+	if c.dropped[port].After(since) {
+		return nil
+	}
+	began := time.Now()
+	if err := p.dropFirewallNow(ctx, port); err != nil {
+		return err
+	}
+	if c.dropped == nil {
+		c.dropped = map[int]time.Time{}
+	}
+	c.dropped[port] = began
+	return nil
+}
+
+func (p *Provider) dropFirewallNow(ctx context.Context, port int) error {
+	c := &p.firewall
+	id := c.get(port).id
 	if id == 0 {
 		fw, _, err := p.client.Firewall.GetByName(ctx, p.firewallName(port))
 		if err != nil || fw == nil || marksOf(fw.Labels).Installation != p.installation {
@@ -157,19 +196,19 @@ func (p *Provider) dropFirewall(ctx context.Context, port int) error {
 	if isCode(err, hcloud.ErrorCodeResourceInUse) {
 		return nil
 	}
-	c.mu.Lock()
-	if c.byPort[port].id == id {
-		delete(c.byPort, port)
+	if c.get(port).id == id {
+		c.forget(port)
 	}
-	c.mu.Unlock()
 	return unlessCode(err, hcloud.ErrorCodeNotFound)
 }
 
 // namedFirewalls resolves the configured existing firewalls.
 func (p *Provider) namedFirewalls(ctx context.Context) ([]int64, error) {
 	c := &p.firewall
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	if err := c.making.lock(ctx); err != nil {
+		return nil, err
+	}
+	defer c.making.unlock()
 	if len(p.opt.Firewalls) == 0 || !c.read.IsZero() && time.Since(c.read) < sharedTTL {
 		return slices.Clone(c.named), nil
 	}

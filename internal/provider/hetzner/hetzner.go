@@ -4,9 +4,13 @@
 // A create is one request that carries the marks as labels; it returns when the
 // vendor has taken it. What is made beside a server (addresses of its own, a
 // volume, the firewall) is named after it, carries the same marks and is removed
-// with it. The package holds no state about instances: it caches the vendor's
-// catalogue and prices, the ids of things that instances share, and what was
-// sold out lately.
+// with it. The package's state is a cache: of the vendor's catalogue and prices,
+// the ids of things that instances share, what was sold out lately, and what
+// operations that were cut off have done.
+//
+// While a project's request budget is used up, an operation of several requests
+// may be cut off between any two of them. A worker therefore remembers how far
+// it came: an attempt that begins anew each time would never end.
 //
 // The vendor's client neither retries nor polls on its own here: Temporal
 // retries, and the few waits of a delete follow the configured interval.
@@ -78,6 +82,7 @@ type Provider struct {
 	firewall firewallCache
 	keys     keyCache
 	networks networkCache
+	progress progress
 
 	// cascades is set once an address that came with a server was seen to go with
 	// it; writable once the token was seen to have the right to write.

@@ -13,9 +13,11 @@ import (
 // made is what exists beside a server that is about to be created. The fresh
 // fields say what this create has made itself, and may remove again.
 type made struct {
+	at            Candidate
 	v4, v6        *hcloud.PrimaryIP
 	freshIPs      []int64
 	volume        *hcloud.Volume
+	usable        bool // the volume's own actions have ended
 	freshVolume   bool
 	firewalls     []int64
 	freshFirewall bool
@@ -24,20 +26,24 @@ type made struct {
 // makeParts makes what the order needs beside the server, or finds what an
 // earlier attempt has made. With an error it says what there is by then.
 func (p *Provider) makeParts(ctx context.Context, o order) (m made, err error) {
-	if o.parts.v4 {
+	if m = p.progress.takeMade(o.req.Name); m.at != o.place.Candidate {
+		m = made{at: o.place.Candidate}
+	}
+	if o.parts.v4 && m.v4 == nil {
 		if m.v4, err = p.makeIP(ctx, o, hcloud.PrimaryIPTypeIPv4, nameV4(o.req.Name), &m); err != nil {
 			return m, err
 		}
 	}
-	if o.parts.v6 {
+	if o.parts.v6 && m.v6 == nil {
 		if m.v6, err = p.makeIP(ctx, o, hcloud.PrimaryIPTypeIPv6, nameV6(o.req.Name), &m); err != nil {
 			return m, err
 		}
 	}
-	if o.parts.volume {
+	if o.parts.volume && !m.usable {
 		if err = p.makeVolume(ctx, o, &m); err != nil {
 			return m, err
 		}
+		m.usable = true
 	}
 	if p.opt.public() {
 		if m.firewalls, err = p.namedFirewalls(ctx); err != nil {
@@ -108,6 +114,9 @@ func (p *Provider) makeIP(ctx context.Context, o order, kind hcloud.PrimaryIPTyp
 // makeVolume makes the instance's disk and waits until it can be used.
 func (p *Provider) makeVolume(ctx context.Context, o order, m *made) error {
 	name := nameVolume(o.req.Name)
+	if m.volume != nil { // an earlier attempt was cut off while it waited
+		return p.waitVolume(ctx, m.volume, nil)
+	}
 	for range 2 {
 		opts := hcloud.VolumeCreateOpts{Name: name, Size: p.opt.Volume.SizeGB, Location: &hcloud.Location{Name: o.place.Location}, Labels: o.companionLabels()}
 		if p.opt.Volume.Format != "" {

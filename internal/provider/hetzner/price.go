@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
-	"sync"
 	"time"
 
 	"github.com/hetznercloud/hcloud-go/v2/hcloud"
@@ -21,7 +20,7 @@ const hoursPerMonth = 730
 
 // prices is the price list as read lately.
 type prices struct {
-	mu   sync.Mutex
+	gate gate
 	list *hcloud.Pricing
 	read time.Time
 }
@@ -66,8 +65,10 @@ type priceList struct {
 
 func (p *Provider) priceList(ctx context.Context) (priceList, error) {
 	c := &p.prices
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	if err := c.gate.lock(ctx); err != nil {
+		return priceList{}, err
+	}
+	defer c.gate.unlock()
 	if c.list == nil || time.Since(c.read) > priceTTL {
 		list, _, err := p.client.Pricing.Get(ctx)
 		if err != nil {

@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/hetznercloud/hcloud-go/v2/hcloud"
@@ -48,7 +47,7 @@ func parsePublicKey(k SSHKey) (publicKey, error) {
 
 // keyCache remembers the ids of the configured keys.
 type keyCache struct {
-	mu   sync.Mutex
+	gate gate
 	ids  []int64
 	read time.Time
 }
@@ -57,12 +56,14 @@ type keyCache struct {
 // project has each key once whatever its name; a missing one is made. Keys are
 // settings of the project and stay when instances go.
 func (p *Provider) ensureKeys(ctx context.Context) ([]*hcloud.SSHKey, error) {
-	c := &p.keys
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	if len(p.opt.keys) == 0 {
 		return nil, nil
 	}
+	c := &p.keys
+	if err := c.gate.lock(ctx); err != nil {
+		return nil, err
+	}
+	defer c.gate.unlock()
 	if c.read.IsZero() || time.Since(c.read) > sharedTTL {
 		var ids []int64
 		for _, k := range p.opt.keys {
@@ -110,7 +111,7 @@ func (p *Provider) ensureKey(ctx context.Context, k publicKey) (int64, error) {
 
 // networkCache remembers the configured networks.
 type networkCache struct {
-	mu   sync.Mutex
+	gate gate
 	list []*hcloud.Network
 	read time.Time
 }
@@ -122,8 +123,10 @@ func (p *Provider) ensureNetworks(ctx context.Context, at *hcloud.Location) ([]*
 		return nil, nil
 	}
 	c := &p.networks
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	if err := c.gate.lock(ctx); err != nil {
+		return nil, err
+	}
+	defer c.gate.unlock()
 	if c.read.IsZero() || time.Since(c.read) > sharedTTL {
 		var list []*hcloud.Network
 		for i, n := range p.opt.Networks {
