@@ -23,8 +23,8 @@ func anything(t *rapid.T) []event.Event {
 	for range n {
 		typ := rapid.SampledFrom([]event.Type{event.ServerCreate, event.ServerDelete, event.ServerUpgrade, event.ServerDowngrade,
 			event.ServerPowerOn, event.ServerPowerOff}).Draw(t, "type")
-		change := fmt.Sprintf("action:%d", rapid.IntRange(0, 8).Draw(t, "change"))
-		e := on(typ, clock("00:00").Add(time.Duration(rapid.IntRange(0, 20).Draw(t, "time"))*time.Second), "1", change)
+		change := fmt.Sprintf("action:%d", rapid.IntRange(0, 5).Draw(t, "change"))
+		e := on(typ, clock("00:00").Add(time.Duration(rapid.IntRange(0, 6).Draw(t, "time"))*3*time.Second), "1", change)
 		e.Data.Sequence = int64(rapid.IntRange(0, 3).Draw(t, "sequence"))
 		field := rapid.SampledFrom([]string{event.VCPUs, event.RAMGB})
 		if rapid.Bool().Draw(t, "sized") {
@@ -104,6 +104,11 @@ func TestSpansCoverLivesAndDifferFromTheirNeighbours(t *testing.T) {
 			for j, s := range l.Spans {
 				if !s.From.Equal(at) {
 					t.Fatalf("span %d begins at %s, want %s", j, s.From, at)
+				}
+				for _, f := range s.Unknown {
+					if v, known := s.Size[f]; known {
+						t.Fatalf("span %d: %s is unknown and %s", j, f, v)
+					}
 				}
 				if j > 0 && l.Spans[j-1].same(s) {
 					t.Fatalf("span %d is as the one before", j)

@@ -108,8 +108,17 @@ func TestTimelines(t *testing.T) {
 		"a second end": {
 			[]event.Event{create("01:00", sized(cpu(2))), remove("03:00"), on(event.ServerDelete, clock("04:00"), "1", "again")},
 			"life 01:00-03:00 [01:00 active 2]\nsecond_end 04:00\n"},
+		"a change between two lives belongs to neither": {
+			[]event.Event{create("01:00", sized(cpu(2))), remove("02:00"), upgrade("03:00", sized(cpu(4))),
+				on(event.ServerCreate, clock("04:00"), "1", "again"), upgrade("05:00", sized(cpu(8)))},
+			"life 01:00-02:00 [01:00 active 2]\nlife 04:00-open [04:00 active ?] [05:00 active 8]\nafter_end 03:00\n"},
+		"a change to nobody knows what": {
+			[]event.Event{create("01:00", sized(cpu(2))), upgrade("02:00", unknown(event.VCPUs)), upgrade("03:00", sized(cpu(4)))},
+			"life 01:00-open [01:00 active 2] [02:00 active ?] [03:00 active 4]\n"},
 		"all at once": {
 			[]event.Event{remove("01:00"), create("01:00", sized(cpu(2)))}, "life 01:00-01:00\n"},
+		"all at once, with a sequence for one": {
+			[]event.Event{remove("01:00"), create("01:00", sized(cpu(2)), sequence(7))}, "life 01:00-01:00\n"},
 		"equal times in sequence": {
 			[]event.Event{create("01:00", sized(cpu(2)), sequence(1)), upgrade("02:00", sized(cpu(4)), sequence(9)),
 				on(event.ServerDowngrade, clock("02:00"), "1", "z", sized(cpu(1)), sequence(10))},
@@ -154,6 +163,17 @@ func TestAtIsTheStateAfterTheChange(t *testing.T) {
 	}
 }
 
+func TestAnUncertainEndIsToldInItsPeriodOnly(t *testing.T) {
+	t.Parallel()
+	tl := Build([]event.Event{on(event.VolumeCreate, clock("01:00"), "1", "create", sized(gb(2))),
+		on(event.VolumeDelete, clock("12:00"), "1", "delete", derived(clock("11:50")))})
+	first, _ := tl.Of(Period{From: clock("00:00"), To: clock("06:00"), AsOf: clock("24:00")})
+	second, _ := tl.Of(Period{From: clock("06:00"), To: clock("24:00"), AsOf: clock("24:00")})
+	if first.EndNotBefore != nil || second.EndNotBefore == nil {
+		t.Errorf("not before: %v, then %v", first.EndNotBefore, second.EndNotBefore)
+	}
+}
+
 func TestAnUnknownStartIsToldInItsPeriodOnly(t *testing.T) {
 	t.Parallel()
 	tl := Build([]event.Event{on(event.ServerUpgrade, clock("02:00"), "1", "a", sized(cpu(4)))})
@@ -161,5 +181,20 @@ func TestAnUnknownStartIsToldInItsPeriodOnly(t *testing.T) {
 	second, _ := tl.Of(Period{From: clock("03:00"), To: clock("24:00"), AsOf: clock("24:00")})
 	if !first.StartUnknown || second.StartUnknown {
 		t.Errorf("start unknown: %v, then %v", first.StartUnknown, second.StartUnknown)
+	}
+}
+
+func TestWhatHasNotEndedCountsUntilAsOf(t *testing.T) {
+	t.Parallel()
+	tl := Build([]event.Event{on(event.VolumeCreate, clock("06:00"), "1", "create", sized(gb(2))),
+		on(event.VolumeResize, clock("20:00"), "1", "resize", sized(gb(9)), counting(event.Size{"resizes": event.Int(1)}))})
+	for _, c := range []struct{ asOf, seconds, amount, resizes string }{
+		{"05:00", "0", "", ""}, {"06:00", "0", "", ""}, {"12:00", "21600", "43200", ""}, {"20:00", "50400", "100800", ""},
+		{"21:00", "54000", "133200", "1"}, {"24:00", "64800", "230400", "1"}, {"48:00", "64800", "230400", "1"},
+	} {
+		u, _ := tl.Of(Period{From: day, To: clock("24:00"), AsOf: clock(c.asOf)})
+		if string(u.Seconds) != c.seconds || string(u.Amounts[event.SizeGB]) != c.amount || string(u.Counters["resizes"]) != c.resizes {
+			t.Errorf("as of %s: %s s, %s, %s resizes; want %s, %s, %s", c.asOf, u.Seconds, u.Amounts[event.SizeGB], u.Counters["resizes"], c.seconds, c.amount, c.resizes)
+		}
 	}
 }
