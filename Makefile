@@ -55,6 +55,10 @@ test-e2e: build tools ## end-to-end tests on the real engine with real processes
 test-engine: ## tests of the engine's own module
 	cd $(ENGINE_DIR) && $(GO) test ./...
 
+.PHONY: test-integration-hetzner
+test-integration-hetzner: ## the hetzner driver against a real project; needs HCLOUD_TOKEN and costs cents
+	$(GO) test -count=1 -timeout 30m -tags integration -run '^TestRealProject$$' -v ./internal/provider/hetzner/
+
 .PHONY: bench
 bench: build ## benchmarks: engine floors and ours beside them; BENCH=regexp BENCHTIME=1x
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchtime $(BENCHTIME) -timeout 60m -tags bench ./tests/bench/...
