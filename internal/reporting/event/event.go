@@ -9,7 +9,9 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
+	"unicode"
 )
 
 // Values of the envelope that are the same in every event.
@@ -18,6 +20,9 @@ const (
 	DataContentType = "application/json"
 	// MaxBytes is the most that an event may have as JSON.
 	MaxBytes = 64 << 10
+	// MaxName is the most bytes that an account, the id of a resource and a
+	// change may have.
+	MaxName = 512
 )
 
 // Event is one change of one resource, or one count. Its JSON form is a
@@ -134,8 +139,13 @@ func (e Event) Validate() error {
 	for _, f := range []struct{ name, value string }{
 		{"data.account", d.Account}, {"data.resource.id", d.Resource.ID}, {"data.change", d.Change},
 	} {
-		if f.value == "" {
+		switch {
+		case f.value == "":
 			bad("%s: is empty", f.name)
+		case len(f.value) > MaxName:
+			bad("%s: has %d bytes: at most %d are allowed", f.name, len(f.value), MaxName)
+		case strings.ContainsFunc(f.value, unicode.IsControl):
+			bad("%s: %q has a control character", f.name, f.value)
 		}
 	}
 	if want := ID(d.Platform, d.Account, d.Resource, d.Change); e.ID != want {

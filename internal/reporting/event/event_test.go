@@ -107,6 +107,8 @@ func TestValidateNamesWhatIsWrong(t *testing.T) {
 		"no account":       {func(e *event.Event) { e.Data.Account = "" }, `data.account: is empty`},
 		"no resource":      {func(e *event.Event) { e.Data.Resource.ID = "" }, `data.resource.id: is empty`},
 		"no change":        {func(e *event.Event) { e.Data.Change = "" }, `data.change: is empty`},
+		"long account":     {func(e *event.Event) { e.Data.Account = strings.Repeat("x", 513) }, `data.account: has 513 bytes: at most 512 are allowed`},
+		"control":          {func(e *event.Event) { e.Data.Resource.ID = "4\x002" }, `data.resource.id: "4\x002" has a control character`},
 		"platform":         {func(e *event.Event) { e.Data.Platform = "Hetzner Cloud" }, `data.platform: "Hetzner Cloud"`},
 		"resource type":    {func(e *event.Event) { e.Data.Resource.Type = "Server" }, `data.resource.type: "Server"`},
 		"state":            {func(e *event.Event) { e.Data.State = "on" }, `data.state: "on" is not a state: want one of [active off hibernated]`},
@@ -218,3 +220,35 @@ func TestValuesAreExact(t *testing.T) {
 }
 
 var zero float64
+
+// What is valid reads back as it was written, and stays valid.
+func FuzzDecode(f *testing.F) {
+	b, err := json.Marshal(upgrade())
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(b)
+	f.Add([]byte(strings.Replace(string(b), "7.6", "76e-1", 1)))
+	f.Add([]byte(`{"id":7}`))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		e, err := event.Decode(b)
+		if err != nil || e.Validate() != nil {
+			return
+		}
+		again, err := json.Marshal(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		back, err := event.Decode(again)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := back.Validate(); err != nil {
+			t.Error(err)
+		}
+		third, err := json.Marshal(back)
+		if err != nil || string(third) != string(again) {
+			t.Errorf("%v\n%s\n%s", err, again, third)
+		}
+	})
+}
