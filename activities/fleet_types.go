@@ -49,6 +49,9 @@ type CompareFleetResult struct {
 	Items []api.FleetObservation `json:"items,omitempty"`
 	// Next is the uid after which the next part starts; empty when this was all.
 	Next string `json:"next,omitempty"`
+	// AtLeast is how long it should be until the next listing, so that listings take a
+	// tenth of the account's requests at most; 0 when nobody counts.
+	AtLeast api.Duration `json:"atLeast,omitempty"`
 	// Spend is what the listed instances cost; nil when a price could not be read.
 	Spend *api.SpendListing `json:"spend,omitempty"`
 }

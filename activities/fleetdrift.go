@@ -24,6 +24,22 @@ type Drift struct {
 	Metrics *metrics.Metrics
 }
 
+// listingShare of an account's requests is for listings of the fleet.
+const listingShare = 0.1
+
+// between is how far apart listings of so many requests have to be.
+func between(p provider.Provider, requests int) time.Duration {
+	t, ok := provider.As[provider.Throttler](p)
+	if !ok || requests == 0 {
+		return 0
+	}
+	perHour := t.Throttle().PerHour
+	if perHour == 0 {
+		return 0
+	}
+	return time.Duration(float64(requests) / (listingShare * float64(perHour)) * float64(time.Hour)).Round(time.Second)
+}
+
 // CompareFleet makes one listing of the provider, then reads the tables of all
 // shards, and returns the differences. It fails, and concludes nothing, unless
 // it could read all of it.
@@ -34,11 +50,13 @@ func (a *Drift) CompareFleet(ctx context.Context, in CompareFleetInput) (Compare
 		return CompareFleetResult{}, err
 	}
 	out := CompareFleetResult{ListedAt: time.Now().UTC()}
-	listing, err := p.List(ctx, provider.Selector{Installation: a.Installation})
+	lctx, requests := provider.CountRequests(ctx)
+	listing, err := p.List(lctx, provider.Selector{Installation: a.Installation})
 	if err != nil {
 		a.Metrics.ListingFailed(in.Provider, provider.ClassOf(err))
 		return out, toTemporal(ctx, err)
 	}
+	out.AtLeast = api.Duration(between(p, requests()))
 	a.Metrics.Listed(in.Provider, out.ListedAt, len(listing))
 	var rows []api.FleetRow
 	var held []string

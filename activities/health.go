@@ -36,13 +36,16 @@ const (
 
 // CheckProvider asks the provider how its targets are. Only a provider that is
 // not configured makes it fail.
-func (a *Health) CheckProvider(ctx context.Context, in CheckProviderInput) (CheckProviderResult, error) {
+func (a *Health) CheckProvider(ctx context.Context, in CheckProviderInput) (out CheckProviderResult, err error) {
 	defer heartbeat(ctx).stop()
 	p, _, err := resolve(a.Lookup, in.Provider)
 	if err != nil {
 		return CheckProviderResult{}, err
 	}
-	out := CheckProviderResult{Type: a.Type(in.Provider), At: time.Now().UTC()}
+	out = CheckProviderResult{Type: a.Type(in.Provider), At: time.Now().UTC()}
+	if t, ok := provider.As[provider.Throttler](p); ok {
+		defer func() { s := t.Throttle(); out.Throttle = &s }() // the check's own requests included
+	}
 	checker, ok := provider.As[provider.Checker](p)
 	if !ok {
 		return out, nil

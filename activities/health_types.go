@@ -20,4 +20,6 @@ type CheckProviderResult struct {
 	Targets   []provider.TargetStatus `json:"targets,omitempty"`
 	At        time.Time               `json:"at"`
 	Took      api.Duration            `json:"took"`
+	// Throttle is how the account's request budget stood; nil when nobody counts.
+	Throttle *provider.ThrottleState `json:"throttle,omitempty"`
 }

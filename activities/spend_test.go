@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
@@ -243,5 +244,42 @@ func TestListingsArePriced(t *testing.T) {
 	c.unpriced, drift.Prices = true, &activities.Prices{}
 	if diff := cmp.Diff(compare(), &api.SpendListing{Instances: 3, Unpriced: 3, Held: []string{"proxy-b"}}); diff != "" {
 		t.Errorf("costs without prices (-got +want):\n%s", diff)
+	}
+}
+
+// paged is a cloud whose listings take some requests of a budget.
+type paged struct {
+	provider.Provider
+	requests, perHour int
+}
+
+func (p paged) List(ctx context.Context, sel provider.Selector) ([]provider.Instance, error) {
+	ctx = provider.ContextWithOp(ctx, provider.OpList)
+	for range p.requests {
+		provider.BeginOp(ctx)
+	}
+	return p.Provider.List(ctx, sel)
+}
+
+func (p paged) Throttle() provider.ThrottleState { return provider.ThrottleState{PerHour: p.perHour} }
+
+// Listings of a large fleet are as far apart as a tenth of the account's
+// requests allows.
+func TestListingsKeepToTheirShare(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		requests, perHour int
+		want              time.Duration
+	}{{20, 3600, 200 * time.Second}, {1, 3600, 10 * time.Second}, {20, 0, 0}, {0, 3600, 0}} {
+		_, lookup := cloud(t, memory.Options{})
+		p, profile, _, _ := lookup("mem")
+		drift := &activities.Drift{Installation: installation, Temporal: newTemporal(),
+			Lookup: func(string) (provider.Provider, provider.Profile, bool, error) {
+				return paged{p, tt.requests, tt.perHour}, profile, true, nil
+			}}
+		out, err := call[activities.CompareFleetResult](t, activityEnv(drift), drift.CompareFleet, activities.CompareFleetInput{Provider: "mem", Shards: 1})
+		if err != nil || out.AtLeast.Std() != tt.want {
+			t.Errorf("%d requests of %d per hour: %v, %v; want %v", tt.requests, tt.perHour, out.AtLeast, err, tt.want)
+		}
 	}
 }

@@ -59,4 +59,16 @@ func BeginOp(ctx context.Context) {
 	if o, ok := ctx.Value(opKey{}).(*operation); ok {
 		o.begun.Store(true)
 	}
+	if n, ok := ctx.Value(countKey{}).(*atomic.Int64); ok {
+		n.Add(1)
+	}
+}
+
+type countKey struct{}
+
+// CountRequests returns a context that counts the requests made with it, as far
+// as they go through a request budget.
+func CountRequests(ctx context.Context) (context.Context, func() int) {
+	n := new(atomic.Int64)
+	return context.WithValue(ctx, countKey{}, n), func() int { return int(n.Load()) }
 }

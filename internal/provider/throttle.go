@@ -9,6 +9,9 @@ type ThrottleState struct {
 	Throttled bool `json:"throttled"`
 	// Until is the end of a pause that the backend asked for, zero without one.
 	Until time.Time `json:"until,omitzero"`
+	// PerHour is how many requests per hour the account may make, 0 while nobody has
+	// said.
+	PerHour int `json:"perHour,omitempty"`
 	// Waiting is how many calls wait for the budget.
 	Waiting int `json:"waiting,omitempty"`
 }

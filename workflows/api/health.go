@@ -66,12 +66,20 @@ type ProviderHealthStatus struct {
 	CheckedAt time.Time `json:"checkedAt,omitzero"`
 	Took      Duration  `json:"took,omitempty"`
 	// Since is when Ready last changed.
-	Since      time.Time   `json:"since,omitzero"`
-	Conditions []Condition `json:"conditions,omitempty"`
+	Since time.Time `json:"since,omitzero"`
+	// Throttled: requests to the account are held back or refused by its budget;
+	// ThrottledUntil is the end of a pause that the backend asked for.
+	Throttled      bool        `json:"throttled,omitempty"`
+	ThrottledUntil time.Time   `json:"throttledUntil,omitzero"`
+	Conditions     []Condition `json:"conditions,omitempty"`
 }
 
-// CondReady is the condition type of a ProviderHealth.
-const CondReady = "Ready"
+// Condition types of a ProviderHealth.
+const (
+	CondReady = "Ready"
+	// CondThrottled is True while requests to the account are held back.
+	CondThrottled = "Throttled"
+)
 
 // Reasons of a ProviderHealth beside those of its targets.
 const (

@@ -201,7 +201,7 @@ func (f *fleet) beginDrift(now time.Time) *job {
 		f.drift = api.DriftState{ListedAt: out.ListedAt, Instances: out.Instances, Rows: out.Rows, Found: out.Found}
 		f.listed(now, out.Spend)
 		f.send(out.Items)
-		f.driftAfter, f.nextDrift = out.Next, next(now, end, interval, 0)
+		f.driftAfter, f.nextDrift = out.Next, next(now, end, interval, out.AtLeast.Std())
 		if out.Next != "" {
 			f.nextDrift = end
 		}

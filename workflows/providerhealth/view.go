@@ -47,6 +47,9 @@ func judge(before api.ProviderHealthStatus, out activities.CheckProviderResult, 
 	default:
 		s.Ready, s.Reason = true, api.ReasonAllReady
 	}
+	if t := out.Throttle; err == nil && t != nil && t.Throttled {
+		s = throttled(s, before, *t)
+	}
 	if before.Checks == 0 || before.Ready != s.Ready {
 		s.Since = begun
 	}
@@ -55,6 +58,9 @@ func judge(before api.ProviderHealthStatus, out activities.CheckProviderResult, 
 		status = api.True
 	}
 	s.Conditions = []api.Condition{{Type: api.CondReady, Status: status, Reason: s.Reason, Message: s.Message, LastTransitionTime: s.Since}}
+	if s.Throttled {
+		s.Conditions = append(s.Conditions, api.Condition{Type: api.CondThrottled, Status: api.True, Reason: provider.ReasonThrottled, LastTransitionTime: begun})
+	}
 	return s
 }
 
@@ -123,7 +129,7 @@ func details(v api.ProviderHealth) string {
 	}
 	line("**%s**: %s since %s", v.Metadata.Name, word, clock(s.Since))
 	line("")
-	if !s.Ready {
+	if !s.Ready || s.Throttled {
 		line("> **%s.** %s", s.Reason, s.Message)
 		line("")
 	}

@@ -430,7 +430,10 @@ func (a *account) pause(now time.Time, h http.Header) {
 func (a *account) throttle(now time.Time) provider.ThrottleState {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	s := provider.ThrottleState{Waiting: len(a.queue)}
+	s := provider.ThrottleState{Waiting: len(a.queue), PerHour: a.limit}
+	if own := a.perHour(); own > 0 && (s.PerHour == 0 || own < s.PerHour) {
+		s.PerHour = own
+	}
 	if now.Before(a.pausedUntil) {
 		s.Throttled, s.Until = true, a.pausedUntil.UTC()
 	}

@@ -32,6 +32,7 @@ func (t *throttled) Throttle() provider.ThrottleState {
 		s := by.Throttle()
 		out.Throttled = out.Throttled || s.Throttled
 		out.Waiting += s.Waiting
+		out.PerHour = max(out.PerHour, s.PerHour)
 		if s.Until.After(out.Until) {
 			out.Until = s.Until
 		}
