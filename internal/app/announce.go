@@ -82,7 +82,7 @@ func (n *announcer) announce(ctx context.Context, v *version) error {
 	ctx, cancel := context.WithTimeout(ctx, announceTimeout)
 	defer cancel()
 	c := n.app.conn.Client
-	served := n.app.pool.serve(v.cfg.Providers)
+	served := errors.Join(n.app.pool.serve(v.cfg.Providers), n.app.pool.serveSources(v.cfg.Sources))
 	results, err := schedules.Apply(ctx, c.ScheduleClient(), schedules.Wanted(v.cfg), schedules.Options{
 		Converter: codec.DataConverter(codec.New(n.app.keys)),
 	})
@@ -102,6 +102,9 @@ func (n *announcer) announce(ctx context.Context, v *version) error {
 	g.SetLimit(announceAtOnce)
 	for _, p := range v.cfg.Providers {
 		g.Go(func() error { return n.provider(gctx, v, p) })
+	}
+	for _, s := range v.cfg.Sources {
+		g.Go(func() error { return n.cursors(gctx, v, s) })
 	}
 	errs = append(errs, g.Wait())
 	if was := n.done.Load(); was != nil {

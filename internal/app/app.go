@@ -21,6 +21,7 @@ import (
 	"github.com/tollgate-dev/tollgate/internal/provider"
 	"github.com/tollgate-dev/tollgate/internal/provider/budget"
 	"github.com/tollgate-dev/tollgate/internal/provider/decorators"
+	"github.com/tollgate-dev/tollgate/internal/source"
 	"github.com/tollgate-dev/tollgate/internal/telemetry"
 	"github.com/tollgate-dev/tollgate/internal/temporalclient"
 )
@@ -44,6 +45,8 @@ type App struct {
 	keys     *codec.KeyFile
 	hashKey  []byte
 	registry *provider.Registry
+	sources  *source.Registry
+	cursors  *metrics.Cursors
 	pool     *pool
 	announce *announcer
 
@@ -92,6 +95,7 @@ func New(ctx context.Context, o Options) (_ *App, err error) {
 		return nil, err
 	}
 	a.registry = provider.NewRegistry(o.Types, a.decorate)
+	a.sources = source.NewRegistry(o.SourceTypes)
 	v, err := a.prepare(ctx, cfg)
 	if err != nil {
 		return nil, err
@@ -126,7 +130,7 @@ func (a *App) instruments(cfg *config.Config) (err error) {
 	reg := a.telemetry.Registry()
 	a.config, a.calls = config.NewMetrics(reg), decorators.NewMetrics(reg)
 	a.budgets, a.requests = decorators.NewBudgets(a.calls), budget.New(budget.NewMetrics(reg))
-	a.usable, a.watched = newUsable(reg), metrics.New(reg)
+	a.usable, a.watched, a.cursors = newUsable(reg), metrics.New(reg), metrics.NewCursors(reg)
 	return nil
 }
 

@@ -66,6 +66,7 @@ func (a *App) compose(installation string) {
 		Lookup: a.lookup, Type: func(name string) string { p, _ := a.Config().Provider(name); return p.Type },
 		Interval: func() time.Duration { return a.Config().Health.Interval }, Metrics: a.watched,
 	}
+	cursors := &activities.Cursors{Stream: a.stream, Sink: a.sinkNamed, Metrics: a.cursors}
 	a.pool = &pool{
 		client: a.conn.Client, log: a.log,
 		main: func(w worker.Worker) {
@@ -79,7 +80,8 @@ func (a *App) compose(installation string) {
 				w.RegisterActivity(x)
 			}
 		},
-		byName: map[string]*providerWorker{},
+		source: func(w worker.Worker) { w.RegisterActivity(cursors) },
+		byName: map[string]*providerWorker{}, bySource: map[string]worker.Worker{},
 	}
 	a.announce = &announcer{app: a, kick: make(chan struct{}, 1), log: telemetry.Component(a.log, "announcer")}
 	a.discovery = discovery.New(discovery.Options{

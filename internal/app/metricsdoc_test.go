@@ -77,6 +77,8 @@ func own(t *testing.T) []metric {
 	decorators.NewMetrics(r)
 	budget.New(budget.NewMetrics(r))
 	newUsable(r)
+	cm := metrics.NewCursors(r)
+	cm.State("s", "t", metrics.CursorState{UpTo: time.Now(), ReadAt: time.Now()})
 	discovery.New(discovery.Options{Metrics: r})
 	// These describe themselves by what they have seen.
 	w := metrics.New(r)

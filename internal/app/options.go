@@ -15,6 +15,9 @@ import (
 	"github.com/tollgate-dev/tollgate/internal/config"
 	"github.com/tollgate-dev/tollgate/internal/provider"
 	"github.com/tollgate-dev/tollgate/internal/provider/all"
+	sinks "github.com/tollgate-dev/tollgate/internal/reporting/sink/all"
+	"github.com/tollgate-dev/tollgate/internal/source"
+	sources "github.com/tollgate-dev/tollgate/internal/source/all"
 	"github.com/tollgate-dev/tollgate/internal/telemetry"
 	"github.com/tollgate-dev/tollgate/internal/temporalclient"
 )
@@ -47,6 +50,8 @@ type Options struct {
 	Overlay []byte
 	// Types are the provider types; nil means all of them.
 	Types []provider.Type
+	// SourceTypes are the source types; nil means all of them.
+	SourceTypes []source.Type
 	// StateDir holds the codec's keyring and the providers' folders. It is made
 	// when it is needed.
 	StateDir string
@@ -89,6 +94,9 @@ func (o Options) withDefaults() (Options, error) {
 	if o.Types == nil {
 		o.Types = all.Types()
 	}
+	if o.SourceTypes == nil {
+		o.SourceTypes = sources.Types()
+	}
 	if o.StateDir == "" {
 		o.StateDir = ".tollgate"
 	}
@@ -105,7 +113,7 @@ func (o Options) load() (*config.Config, error) {
 	if o.Config != nil {
 		return o.Config, nil
 	}
-	return config.Load(o.ConfigFile, config.Options{Types: o.Types, Installation: o.Installation, Overlay: o.Overlay})
+	return config.Load(o.ConfigFile, config.Options{Types: o.Types, SourceTypes: o.SourceTypes, SinkTypes: sinks.Types(), Installation: o.Installation, Overlay: o.Overlay})
 }
 
 // ListenError says that an address cannot be listened on.

@@ -13,6 +13,7 @@ import (
 	"github.com/tollgate-dev/tollgate/internal/config"
 	"github.com/tollgate-dev/tollgate/internal/provider"
 	"github.com/tollgate-dev/tollgate/internal/provider/memory"
+	"github.com/tollgate-dev/tollgate/internal/source"
 )
 
 // testType is a type whose block says what its New does.
@@ -55,7 +56,7 @@ func offline(t *testing.T, o Options) *App {
 		t.Fatal(err)
 	}
 	a.announce = &announcer{app: a, kick: make(chan struct{}, 1), log: a.log}
-	a.registry = provider.NewRegistry(o.Types, a.decorate)
+	a.registry, a.sources = provider.NewRegistry(o.Types, a.decorate), source.NewRegistry(o.SourceTypes)
 	return a
 }
 

@@ -23,6 +23,9 @@ func (a *App) commit(ctx context.Context, v *version) error {
 	if err != nil {
 		return err
 	}
+	if err := a.commitTolls(ctx, v); err != nil {
+		return err
+	}
 	a.usable.Reset()
 	for _, e := range a.registry.Entries() {
 		p, _ := v.cfg.Provider(e.Name)

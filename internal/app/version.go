@@ -25,6 +25,7 @@ type version struct {
 	defs   []provider.Definition
 	fleets []discovery.Fleet
 	prober *probe.Prober
+	tolls  tolls
 	// codec is the codec endpoint, nil without one.
 	codec http.Handler
 }
@@ -37,7 +38,7 @@ func (a *App) prepare(ctx context.Context, cfg *config.Config) (*version, error)
 		return nil, err
 	}
 	a.define(v)
-	errs := []error{a.checkBlocks(ctx, v)}
+	errs := []error{a.checkBlocks(ctx, v), a.prepareTolls(ctx, v)}
 	var err error
 	if v.prober, err = a.newProber(cfg.Probe); err != nil {
 		errs = append(errs, fmt.Errorf("%s: probe.%w", cfg.File, err))

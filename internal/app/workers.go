@@ -32,6 +32,7 @@ const (
 	workflowPollers = 8
 	activityPollers = 8
 	providerPollers = 4
+	sourcePollers   = 2
 	// providerActivities bounds the calls of one account that are under way.
 	providerActivities = 200
 )
@@ -45,13 +46,15 @@ type pool struct {
 	log      *slog.Logger
 	main     func(worker.Worker) // registers what runs on workflows.TaskQueue
 	provider func(worker.Worker) // registers what runs on a provider's queue
+	source   func(worker.Worker) // registers what runs on a source's queue
 
-	mu      sync.Mutex
-	fatal   func(error)
-	running worker.Worker
-	byName  map[string]*providerWorker
-	stopped bool
-	leaving sync.WaitGroup
+	mu       sync.Mutex
+	fatal    func(error)
+	running  worker.Worker
+	byName   map[string]*providerWorker
+	bySource map[string]worker.Worker
+	stopped  bool
+	leaving  sync.WaitGroup
 }
 
 type providerWorker struct {
@@ -144,6 +147,10 @@ func (p *pool) stop() {
 		p.retire(w.worker)
 	}
 	clear(p.byName)
+	for _, w := range p.bySource {
+		p.retire(w)
+	}
+	clear(p.bySource)
 	if p.running != nil {
 		p.retire(p.running)
 	}
