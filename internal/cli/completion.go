@@ -26,6 +26,8 @@ func (a *app) completions(root *cobra.Command) {
 		case len(use) < 2 || c.Name() == "create":
 		case group == "proxy":
 			c.ValidArgsFunction = a.completeWith(completeProxies)
+		case group == "cursor":
+			c.ValidArgsFunction = a.completeWith(func(ctx context.Context, s *session, _ *app) ([]string, error) { return s.cursorNames(ctx) })
 		case group == "providers", group == "fleet", group == "gc":
 			c.ValidArgsFunction = a.completeWith(func(ctx context.Context, s *session, _ *app) ([]string, error) { return s.providers(ctx) })
 		}
