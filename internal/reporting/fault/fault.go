@@ -19,6 +19,10 @@ const (
 	Retryable Class = "Retryable"
 	// Rejected: the receiver refuses the call and would refuse it again.
 	Rejected Class = "Rejected"
+	// Misaddressed: whoever answered a delivery is no receiver of events, or not
+	// at this address. It says nothing about the events: none of them is to be
+	// given up for it. The same call works once the configuration is right.
+	Misaddressed Class = "Misaddressed"
 	// Unauthorized: the receiver does not accept the credentials. The same call
 	// works once they are replaced; until then it only makes noise.
 	Unauthorized Class = "Unauthorized"

@@ -20,9 +20,11 @@ type Sink interface {
 	//
 	// An error means that at least one result is Unknown: it may or may not have
 	// arrived, and must be sent again. All other results stand. The error's
-	// class (fault.ClassOf) says when sending again makes sense. ctx ends it
-	// early; a deadline that passes is Retryable. No events give no results and
-	// no call.
+	// class (fault.ClassOf) says when sending again makes sense: Retryable,
+	// Unauthorized or Misaddressed. It is never about an event: a sink finds out
+	// by itself which event of a batch is refused, so the caller splits nothing
+	// and gives up nothing because of an error. ctx ends it early; a deadline
+	// that passes is Retryable. No events give no results and no call.
 	Deliver(ctx context.Context, events []event.Event) ([]Result, error)
 }
 

@@ -115,9 +115,16 @@ func New(o Options) (*Sink, error) {
 // Deliver sends the events; see sink.Sink. Any 2xx is a delivery.
 func (s *Sink) Deliver(ctx context.Context, events []event.Event) ([]sink.Result, error) {
 	results := sink.Unsent(events)
+	deliver := s.batched
 	if s.o.Mode == Structured {
-		return results, s.structured(ctx, events, results)
+		deliver = s.structured
 	}
+	return results, wire.Delivery(deliver(ctx, events, results))
+}
+
+// batched sends events in arrays, one after the other.
+func (s *Sink) batched(ctx context.Context, events []event.Event, results []sink.Result) error {
+	var first error // of events that the receiver breaks on
 	for from, to := range wire.Chunks(events, s.o.Batch, maxBytes) {
 		err := s.post(ctx, "application/cloudevents-batch+json", events[from:to])
 		switch {
@@ -126,17 +133,20 @@ func (s *Sink) Deliver(ctx context.Context, events []event.Event) ([]sink.Result
 				results[i].Outcome = sink.Accepted
 			}
 		case !wire.AboutEvents(err):
-			return results, err
+			return err
 		default:
-			err := wire.Singly(ctx, events, results, wire.Between(from, to), func(ctx context.Context, e event.Event) error {
+			away, err := wire.Singly(ctx, events, results, wire.Between(from, to), func(ctx context.Context, e event.Event) error {
 				return s.post(ctx, "application/cloudevents-batch+json", []event.Event{e})
 			})
-			if err != nil {
-				return results, err
+			if away {
+				return err
+			}
+			if first == nil {
+				first = err
 			}
 		}
 	}
-	return results, nil
+	return first
 }
 
 // structured sends events in parallel, those of one subject in order.
@@ -155,7 +165,7 @@ func (s *Sink) structured(ctx context.Context, events []event.Event, results []s
 	var first error
 	for _, places := range lanes {
 		wg.Go(func() {
-			err := wire.Singly(ctx, events, results, places, func(ctx context.Context, e event.Event) error {
+			away, err := wire.Singly(ctx, events, results, places, func(ctx context.Context, e event.Event) error {
 				return s.post(ctx, "application/cloudevents+json", e)
 			})
 			if err == nil {
@@ -164,7 +174,7 @@ func (s *Sink) structured(ctx context.Context, events []event.Event, results []s
 			// Only the first error is the receiver's; those after it are of the
 			// other lanes being stopped.
 			once.Do(func() { first = err })
-			if !wire.AboutEvents(err) {
+			if away {
 				cancel()
 			}
 		})

@@ -37,22 +37,30 @@ func New(c *reporting.Client, batch int) *Sink {
 // Deliver sends the events; see sink.Sink.
 func (s *Sink) Deliver(ctx context.Context, events []event.Event) ([]sink.Result, error) {
 	results := sink.Unsent(events)
+	return results, wire.Delivery(s.deliver(ctx, events, results))
+}
+
+func (s *Sink) deliver(ctx context.Context, events []event.Event, results []sink.Result) error {
+	var first error // of events that the receiver breaks on
 	for from, to := range wire.Chunks(events, s.batch, maxBytes) {
 		got, err := s.client.PostEvents(ctx, events[from:to])
 		switch {
 		case err == nil:
 			copy(results[from:to], got)
 		case !wire.AboutEvents(err):
-			return results, err
+			return err
 		default:
-			err := wire.Singly(ctx, events, results, wire.Between(from, to), func(ctx context.Context, e event.Event) error {
+			away, err := wire.Singly(ctx, events, results, wire.Between(from, to), func(ctx context.Context, e event.Event) error {
 				_, err := s.client.PostEvent(ctx, e)
 				return err
 			})
-			if err != nil {
-				return results, err
+			if away {
+				return err
+			}
+			if first == nil {
+				first = err
 			}
 		}
 	}
-	return results, nil
+	return first
 }

@@ -114,7 +114,7 @@ func Clauses() []Clause {
 			e.wantStored(append(events[:4:4], events[5:]...))
 		}},
 		{"SC-11", "Nor does one on which the receiver breaks", whyStuck, func(e *env) {
-			events := e.events(9)
+			events := e.events(1200)
 			e.recv.next(func(_ int, batch []event.Event) plan {
 				for _, ev := range batch {
 					if ev.ID == events[4].ID {
@@ -161,7 +161,7 @@ func Clauses() []Clause {
 			} {
 				e.recv.always(p)
 				results, err := e.deliver(events)
-				e.wantClass(fmt.Sprint(p.status), results, err, fault.Rejected)
+				e.wantClass(fmt.Sprint(p.status), results, err, fault.Misaddressed)
 			}
 		}},
 		{"SC-14", "A receiver that never answers is given up in time", whyHammer, func(e *env) {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"iter"
 	"net/http"
 	"strings"
@@ -82,11 +83,12 @@ func saysDuplicate(text string) bool {
 
 // Singly sends the events at places one at a time and sets their results. It goes
 // on after one that fails with a 500, which may be that event's own fault, and
-// stops when the receiver is away or wants nothing.
-func Singly(ctx context.Context, events []event.Event, results []sink.Result, places []int, send func(context.Context, event.Event) error) error {
+// stops when the receiver is away or wants nothing. err is the first error; away
+// says that there is no point in going on with other events.
+func Singly(ctx context.Context, events []event.Event, results []sink.Result, places []int, send func(context.Context, event.Event) error) (away bool, err error) {
 	var first error
-	for failures, i := 0, 0; i < len(places); i++ {
-		at := places[i]
+	failures := 0
+	for _, at := range places {
 		r := sink.Result{ID: events[at].ID, Outcome: sink.Accepted}
 		err := send(ctx, events[at])
 		if err != nil {
@@ -101,10 +103,22 @@ func Singly(ctx context.Context, events []event.Event, results []sink.Result, pl
 			first = err
 		}
 		if failures++; status(err) != http.StatusInternalServerError || failures >= maxFailures {
-			return first
+			return true, first
 		}
 	}
-	return first
+	return false, first
+}
+
+// Delivery is the error of a delivery. What is left of the class Rejected, once
+// events have been judged one by one, is about the address.
+func Delivery(err error) error {
+	var f *fault.Error
+	if !errors.As(err, &f) || f.Class != fault.Rejected {
+		return err
+	}
+	address := *f
+	address.Class = fault.Misaddressed
+	return fmt.Errorf("deliver events: %w", &address)
 }
 
 // Chunks yields the bounds of batches of at most n events and about size bytes.
