@@ -14,5 +14,5 @@ import (
 func TestReplay(t *testing.T) {
 	t.Parallel()
 	historytest.Replay(t, register.All,
-		workflows.TypeProxy, workflows.TypeFleetWatch, workflows.TypeOrphanGC, workflows.TypeProviderHealth, workflows.TypeReaper)
+		workflows.TypeProxy, workflows.TypeFleetWatch, workflows.TypeOrphanGC, workflows.TypeProviderHealth, workflows.TypeReaper, workflows.TypeEventCursor)
 }
