@@ -88,19 +88,19 @@ func (a *App) prepareTolls(ctx context.Context, v *version) error {
 
 // lastKnown asks a Reporting API for the sizes that were reported last.
 func lastKnown(c *reporting.Client) source.Known {
-	return func(ctx context.Context, p event.Platform, account string, resources []event.Resource) (map[event.Resource]event.Size, error) {
+	return func(ctx context.Context, p event.Platform, account string, resources []event.Resource) (map[event.Resource]source.Reported, error) {
 		byType := map[event.ResourceType][]string{}
 		for _, r := range resources {
 			byType[r.Type] = append(byType[r.Type], r.ID)
 		}
-		out := map[event.Resource]event.Size{}
+		out := map[event.Resource]source.Reported{}
 		for t, ids := range byType {
 			states, err := c.LastKnown(ctx, p, account, t, ids, time.Now())
 			if err != nil {
 				return nil, fmt.Errorf("sizes that were reported: %w", err)
 			}
 			for id, s := range states {
-				out[event.Resource{Type: t, ID: id}] = s.Size
+				out[event.Resource{Type: t, ID: id}] = source.Reported{Size: s.Size, Since: s.Since}
 			}
 		}
 		return out, nil

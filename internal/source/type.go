@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"time"
 
 	"github.com/tollgate-dev/tollgate/internal/provider"
 	"github.com/tollgate-dev/tollgate/internal/reporting/event"
@@ -14,7 +15,14 @@ import (
 // Known tells the sizes that were reported last for resources of an account, by
 // type and id, for those of which anything was. Sizes of what is gone come from
 // here. It may be nil.
-type Known func(ctx context.Context, p event.Platform, account string, resources []event.Resource) (map[event.Resource]event.Size, error)
+type Known func(ctx context.Context, p event.Platform, account string, resources []event.Resource) (map[event.Resource]Reported, error)
+
+// Reported is a size as it was reported last.
+type Reported struct {
+	Size event.Size
+	// Since is from when on it was so. It says nothing about what happened before.
+	Since time.Time
+}
 
 // Config is what a type's New gets.
 type Config struct {

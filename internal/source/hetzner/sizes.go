@@ -112,8 +112,10 @@ func (z *sizer) items(ctx context.Context, changes []change) ([]source.Item, err
 	handled := map[int64]bool{}
 	for _, ch := range changes {
 		was := z.before[ch.id]
-		if r, ok := reported[ch.id]; ok && !handled[ch.id] {
-			was = r
+		// What was reported of a later time, or of this very change, is not the size
+		// before it. A delete changes no size.
+		if r, ok := reported[ch.id]; ok && !handled[ch.id] && (r.Since.Before(ch.at) || ch.verb == source.VerbDelete && r.Since.Equal(ch.at)) {
+			was = r.Size
 		}
 		handled[ch.id] = true
 		item, err := z.item(ctx, ch, was)
@@ -127,7 +129,7 @@ func (z *sizer) items(ctx context.Context, changes []change) ([]source.Item, err
 
 // reported asks what was reported last of resources whose size before the page
 // matters.
-func (z *sizer) reported(ctx context.Context, changes []change) (map[int64]event.Size, error) {
+func (z *sizer) reported(ctx context.Context, changes []change) (map[int64]source.Reported, error) {
 	var ask []event.Resource
 	ids := map[event.Resource]int64{}
 	for _, ch := range changes {
@@ -144,7 +146,7 @@ func (z *sizer) reported(ctx context.Context, changes []change) (map[int64]event
 	if err != nil {
 		return nil, err
 	}
-	out := map[int64]event.Size{}
+	out := map[int64]source.Reported{}
 	for res, size := range sizes {
 		out[ids[event.Resource{Type: res.Type, ID: res.ID}]] = size
 	}
