@@ -214,6 +214,7 @@ func TestSpendCapWithARealDriver(t *testing.T) {
 		}
 	}
 
+	eventually(t, "two runs", func() bool { return r.proxy("two").Status.Phase == api.PhaseRunning })
 	// Somebody else uses up the requests: that is a state, and no outage.
 	sim.tell("/spend", map[string]any{"token": sim.token(), "count": 3600})
 	eventually(t, "throttled is seen", func() bool {

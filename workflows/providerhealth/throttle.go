@@ -15,7 +15,8 @@ func throttled(s, before api.ProviderHealthStatus, t provider.ThrottleState) api
 	for _, target := range s.Targets {
 		switch {
 		case target.Ready:
-		case target.Reason == provider.ReasonThrottled:
+		case target.Reason == provider.ReasonThrottled, !t.Until.IsZero() && target.Reason == provider.ReasonAPIError:
+			// The second is the backend's own refusal, which began the pause.
 			refused = true
 		default:
 			failed = true

@@ -36,6 +36,7 @@ func TestThrottledProviders(t *testing.T) {
 		"used up, and reachable":       {was(true), []provider.TargetStatus{ok}, full, true, provider.ReasonThrottled, "the account's request budget is used up; 2 wait", true},
 		"paused":                       {was(true), []provider.TargetStatus{ok}, paused, true, provider.ReasonThrottled, "until ", true},
 		"the check itself was refused": {was(true), []provider.TargetStatus{refused}, full, true, provider.ReasonThrottled, "held back", true},
+		"the check met the 429":        {was(true), []provider.TargetStatus{{Target: "project", Reason: provider.ReasonAPIError}}, paused, true, provider.ReasonThrottled, "until ", true},
 		"refused, and was down":        {was(false), []provider.TargetStatus{refused}, full, false, provider.ReasonThrottled, "held back", true},
 		"refused at the first check":   {api.ProviderHealthStatus{}, []provider.TargetStatus{refused}, full, false, provider.ReasonThrottled, "held back", true},
 		"down, too":                    {was(true), []provider.TargetStatus{down}, full, false, api.ReasonTargetsFailed, "other: Timeout; requests are held back", true},

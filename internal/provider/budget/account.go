@@ -437,6 +437,10 @@ func (a *account) throttle(now time.Time) provider.ThrottleState {
 	if now.Before(a.pausedUntil) {
 		s.Throttled, s.Until = true, a.pausedUntil.UTC()
 	}
+	// Below the reserve whatever comes is held back, even if nothing does.
+	if a.refill(now); a.limit > 0 && a.left < a.reserve(float64(a.limit)) {
+		s.Throttled = true
+	}
 	if !a.lastRefused.IsZero() && now.Sub(a.lastRefused) < recently {
 		s.Throttled = true
 	}
