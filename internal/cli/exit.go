@@ -58,7 +58,7 @@ var exitMeanings = []struct {
 	{ExitTimeout, "the time given by --timeout is over; what was asked for goes on"},
 	{ExitStuck, "waiting: the proxy stands still until something is changed"},
 	{ExitNeverHealthy, "waiting: an instance was given up because it was not proven in time"},
-	{ExitUnhealthy, "a provider is not ready, or a sweep could not do its work"},
+	{ExitUnhealthy, "a provider is not ready, a sweep could not do its work, or dead letters are left"},
 	{ExitInterrupted, "interrupted by Ctrl-C; what was asked for goes on"},
 }
 
