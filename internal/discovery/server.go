@@ -20,8 +20,10 @@ import (
 
 // Defaults of Options.
 const (
-	// DefaultMaxAge is how old an answer may be, counted from the request.
-	DefaultMaxAge = 250 * time.Millisecond
+	// DefaultMaxAge is how old an answer may be, counted from the request. It
+	// bundles bursts of requests and is shorter than any delete takes, so that
+	// nobody who saw a proxy deleted finds it listed.
+	DefaultMaxAge = 50 * time.Millisecond
 	// DefaultReadTimeout is how long a provider's tables may take to be read;
 	// then the provider is unavailable. With DefaultMaxAge it bounds how old
 	// anything in an answer can be.
