@@ -225,7 +225,7 @@ func TestAnswersAreSharedAndNeverOlderThanMaxAge(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		a := newAPI(t, Fleet{"one", 1})
-		a.source.delay = 100 * time.Millisecond
+		a.source.delay = DefaultMaxAge * 2 / 5
 		a.source.set("one", []api.FleetRow{row("a")})
 		const clients = 50
 		answers := make(chan int, clients)
@@ -241,14 +241,14 @@ func TestAnswersAreSharedAndNeverOlderThanMaxAge(t *testing.T) {
 		if got := a.source.count("one"); got != 1 {
 			t.Errorf("%d readings for %d clients at once, want 1", got, clients)
 		}
-		// 100 ms later the table is 200 ms old and still shared.
-		time.Sleep(100 * time.Millisecond)
+		// Twice as old it is still shared.
+		time.Sleep(DefaultMaxAge * 2 / 5)
 		a.list("/v1/proxies")
 		if got := a.source.count("one"); got != 1 {
 			t.Errorf("%d readings within the age that is allowed, want 1", got)
 		}
 		// Beyond it, the proxy that has left is not shown any more.
-		time.Sleep(51 * time.Millisecond)
+		time.Sleep(DefaultMaxAge/5 + time.Millisecond)
 		a.source.set("one", []api.FleetRow{})
 		if got := a.list("/v1/proxies"); len(got.Items) != 0 {
 			t.Errorf("an answer older than %s: %+v", DefaultMaxAge, got)

@@ -72,7 +72,7 @@ func (w *world) describeAll(all []placed) time.Duration {
 	w.b.Helper()
 	start := time.Now()
 	parallel(w.b, len(all), 48, func(i int) error {
-		_, err := w.client.DescribeWorkflowExecution(w.b.Context(), workflows.ProxyID(namespace, all[i].Proxy), "")
+		_, err := w.client.DescribeWorkflow(w.b.Context(), workflows.ProxyID(namespace, all[i].Proxy), "")
 		return err
 	})
 	return time.Since(start)

@@ -106,8 +106,10 @@ func (w *world) lengths(names []string) map[string]int64 {
 	w.b.Helper()
 	all := make([]int64, len(names))
 	parallel(w.b, len(names), 8, func(i int) error {
-		d, err := w.client.DescribeWorkflowExecution(w.b.Context(), workflows.ProxyID(namespace, names[i]), "")
-		all[i] = d.GetWorkflowExecutionInfo().GetHistoryLength()
+		d, err := w.client.DescribeWorkflow(w.b.Context(), workflows.ProxyID(namespace, names[i]), "")
+		if err == nil {
+			all[i] = d.RawResponse.GetWorkflowExecutionInfo().GetHistoryLength()
+		}
 		return err
 	})
 	out := map[string]int64{}

@@ -32,7 +32,6 @@ type rig struct {
 	t      *testing.T
 	client client.Client
 	feed   *memory.Feed
-	queue  string
 
 	mu     sync.Mutex
 	stored map[string]int
@@ -270,11 +269,11 @@ func TestSinkOutageOnTheEngine(t *testing.T) {
 
 // pending lists the activities under way.
 func pending(r *rig, id string) (names []string) {
-	d, err := r.client.DescribeWorkflowExecution(r.t.Context(), id, "")
+	d, err := r.client.DescribeWorkflow(r.t.Context(), id, "")
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	for _, a := range d.GetPendingActivities() {
+	for _, a := range d.RawResponse.GetPendingActivities() {
 		names = append(names, a.GetActivityType().GetName())
 	}
 	return names

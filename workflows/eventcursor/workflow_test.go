@@ -87,12 +87,6 @@ func (w *world) read2(what string, in activities.ReadSourceInput) (activities.Re
 	return f(in)
 }
 
-func (w *world) becomes(f func(activities.ReadSourceInput) (activities.ReadSourceResult, error)) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.read = f
-}
-
 // caughtUp is a read that found n events and the end.
 func (w *world) caughtUp(in activities.ReadSourceInput, n int64) activities.ReadSourceResult {
 	now := w.env.Now().UTC()

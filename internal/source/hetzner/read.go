@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"slices"
 	"sort"
-	"sync"
 	"time"
 
 	"github.com/hetznercloud/hcloud-go/v2/hcloud"
@@ -38,8 +37,6 @@ type Source struct {
 	log           *slog.Logger
 
 	sizes sizeCache
-	// strange are commands that were logged, each once.
-	strange sync.Map
 }
 
 var _ source.Source = (*Source)(nil)
@@ -133,26 +130,24 @@ func (r *reading) take(a *hcloud.Action) bool {
 
 // page reads one page of the list; more says that there are further ones.
 func (r *reading) page(ctx context.Context, order string, page, size int) (list []*hcloud.Action, more bool, err error) {
-	for {
-		list, resp, err := r.s.kind.list(ctx, r.s.client, hcloud.ActionListOpts{
-			ListOpts: hcloud.ListOpts{Page: page, PerPage: size}, Sort: []string{order},
-		})
-		if err != nil {
-			return nil, false, err
-		}
-		meta := resp.Meta.Pagination
-		if meta == nil {
-			return list, len(list) == size, nil
-		}
-		if meta.PerPage > 0 && meta.PerPage < size {
-			// The page is not the one that was meant, unless it is the first.
-			if r.Clamp = meta.PerPage; page > 1 {
-				return nil, false, errClamped
-			}
-			size = meta.PerPage
-		}
-		return list, len(list) == size && (meta.NextPage > page || meta.LastPage > page || meta.NextPage == 0 && meta.LastPage == 0), nil
+	list, resp, err := r.s.kind.list(ctx, r.s.client, hcloud.ActionListOpts{
+		ListOpts: hcloud.ListOpts{Page: page, PerPage: size}, Sort: []string{order},
+	})
+	if err != nil {
+		return nil, false, err
 	}
+	meta := resp.Meta.Pagination
+	if meta == nil {
+		return list, len(list) == size, nil
+	}
+	if meta.PerPage > 0 && meta.PerPage < size {
+		// The page is not the one that was meant, unless it is the first.
+		if r.Clamp = meta.PerPage; page > 1 {
+			return nil, false, errClamped
+		}
+		size = meta.PerPage
+	}
+	return list, len(list) == size && (meta.NextPage > page || meta.LastPage > page || meta.NextPage == 0 && meta.LastPage == 0), nil
 }
 
 // tail reads from the newest action down until it meets enough of what was read
