@@ -45,7 +45,7 @@ run: build ## run everything on this machine in the foreground; ARGS="--flag ...
 
 .PHONY: test
 test: engine ## unit, contract, workflow and replay tests with the race detector; TEST=./path/...
-	$(GO) test -race -timeout 20m $(TEST)
+	PROVIDERTEST_REQUIRE=all $(GO) test -race -timeout 20m $(TEST)
 
 .PHONY: test-e2e
 test-e2e: build tools ## end-to-end tests on the real engine with real processes

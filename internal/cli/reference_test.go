@@ -20,18 +20,22 @@ func TestReferenceIsFresh(t *testing.T) {
 	}
 }
 
-// The lines of the temporal CLI in help and guide agree on the names that are
+// The lines of the temporal CLI in help and guides agree on the names that are
 // part of the public surface.
 func TestGuideCoversEveryTemporalLine(t *testing.T) {
 	t.Parallel()
-	guide, err := os.ReadFile("../../docs/how-to/temporal-cli.md")
-	if err != nil {
-		t.Fatal(err)
+	var guides strings.Builder
+	for _, page := range []string{"temporal-cli.md", "cursors.md"} {
+		b, err := os.ReadFile("../../docs/how-to/" + page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		guides.Write(b)
 	}
 	name := regexp.MustCompile(`--(?:name|type) (\S+)`)
 	for _, m := range name.FindAllStringSubmatch(Reference(), -1) {
-		if !strings.Contains(string(guide), m[0]) {
-			t.Errorf("docs/how-to/temporal-cli.md does not show %q", m[0])
+		if !strings.Contains(guides.String(), m[0]) {
+			t.Errorf("neither temporal-cli.md nor cursors.md in docs/how-to shows %q", m[0])
 		}
 	}
 }
