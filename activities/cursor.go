@@ -260,7 +260,8 @@ func (a *Cursors) deliver(ctx context.Context, ref StreamRef, to sink.Sink, item
 	return dead, last, nil
 }
 
-// sendTries is how often a delivery is tried before the sink counts as down.
+// sendTries is how often a delivery is tried, without any of it arriving, before
+// the sink counts as down.
 const sendTries = 3
 
 // send delivers one batch. A receiver that refuses the batch as a whole gets its
@@ -292,6 +293,9 @@ func (a *Cursors) send(ctx context.Context, ref StreamRef, to sink.Sink, items [
 		}
 		if err == nil {
 			err = errors.New("the sink does not say what became of some events")
+		}
+		if len(left) < len(items) {
+			try = 1 // it takes something: it is not down
 		}
 		items = left
 		switch class := fault.ClassOf(err); {

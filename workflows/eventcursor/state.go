@@ -175,9 +175,10 @@ func (s *state) fail(now time.Time, stop api.Stop) {
 	s.NextRead = now.Add(max(wait, stop.RetryAfter.Std()))
 }
 
-// configure takes a configuration. A changed one is tried at once.
-func (s *state) configure(now time.Time, c api.CursorConfig) {
-	changed := c.ConfigHash != s.Config.ConfigHash || c.Sink != s.Config.Sink
+// configure takes a configuration, and says whether it is another one. A changed
+// one is tried at once.
+func (s *state) configure(now time.Time, c api.CursorConfig) (changed bool) {
+	changed = c.ConfigHash != s.Config.ConfigHash || c.Sink != s.Config.Sink || c.Interval != s.Config.Interval
 	s.Config = c
 	switch {
 	case changed || now.After(s.NextRead):
@@ -187,6 +188,7 @@ func (s *state) configure(now time.Time, c api.CursorConfig) {
 			s.NextRead = at
 		}
 	}
+	return changed
 }
 
 func (s *state) pause(now time.Time) {

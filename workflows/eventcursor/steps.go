@@ -27,7 +27,7 @@ func (c *cursor) options(summary string, attempt, total time.Duration) workflow.
 	return workflow.ActivityOptions{
 		TaskQueue: workflows.SourceTaskQueue(c.source), Summary: summary,
 		StartToCloseTimeout: attempt, ScheduleToCloseTimeout: total, ScheduleToStartTimeout: noWorkerAfter,
-		HeartbeatTimeout: 10 * time.Second, WaitForCancellation: true,
+		HeartbeatTimeout: 5 * time.Second, WaitForCancellation: true,
 		RetryPolicy: &temporal.RetryPolicy{InitialInterval: time.Second, BackoffCoefficient: 2, MaximumInterval: 30 * time.Second},
 	}
 }
@@ -39,15 +39,21 @@ func run[T any](c *cursor, o workflow.ActivityOptions, act, in any) (out T, ok b
 	defer cancel()
 	asked := c.asked
 	f := workflow.ExecuteActivity(ctx, act, in)
-	_ = workflow.Await(c.ctx, func() bool { return f.IsReady() || c.asked != asked || c.signaled() })
-	if !f.IsReady() {
+	broken := false
+	for !f.IsReady() && !broken {
+		err := workflow.Await(c.ctx, func() bool { return f.IsReady() || c.asked != asked || c.signaled() })
+		// A worker that starts says what is known already: that breaks nothing off.
+		c.drain()
+		broken = !f.IsReady() && (err != nil || c.asked != asked)
+	}
+	if broken {
 		cancel()
 	}
 	// What the activity has done until it was broken off is done.
 	dctx, _ := workflow.NewDisconnectedContext(c.ctx)
 	err = f.Get(dctx, &out)
-	if temporal.IsCanceledError(err) {
-		return out, false, nil
+	if broken && err != nil || temporal.IsCanceledError(err) {
+		return out, false, nil // however it ended: that is no failure
 	}
 	return out, err == nil, err
 }

@@ -118,13 +118,17 @@ func receive[T any](c *cursor, name string, take func(T)) bool {
 
 func (c *cursor) drain() {
 	now := workflow.Now(c.ctx)
-	for receive(c, workflows.SignalConfigure, func(cfg api.CursorConfig) { c.configure(now, cfg) }) {
+	for receive(c, workflows.SignalConfigure, func(cfg api.CursorConfig) {
+		if c.configure(now, cfg) {
+			c.asked++
+		}
+	}) {
 	}
 	// Of a pause and a resume that came together, the order is not known: the
 	// pause wins, which costs least.
-	for receive(c, workflows.SignalResume, func(any) { c.resume(now) }) {
+	for receive(c, workflows.SignalResume, func(any) { c.asked++; c.resume(now) }) {
 	}
-	for receive(c, workflows.SignalPause, func(any) { c.pause(now) }) {
+	for receive(c, workflows.SignalPause, func(any) { c.asked++; c.pause(now) }) {
 	}
 }
 
