@@ -67,7 +67,8 @@ type world struct {
 // settings of a world's configuration file.
 type settings struct {
 	installation string
-	extra        string // more of the file
+	extra        string // more secrets
+	providers    string // more providers
 	gc           string
 	shared       string // a directory for the local provider's instances
 	token        string // of the discovery API
@@ -100,6 +101,7 @@ func newWorld(t testing.TB, s settings) *world {
 	if s.shared != "" {
 		local = "\n    local: {dir: " + s.shared + "}"
 	}
+	local += s.providers
 	config := fmt.Sprintf(`installation: %s
 providers:
   - name: local
