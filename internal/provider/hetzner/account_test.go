@@ -83,7 +83,7 @@ func TestCheck(t *testing.T) {
 		t.Errorf("the check made %d keys", n)
 	}
 	for code, want := range map[string]string{"unauthorized": provider.ReasonUnauthorized, "forbidden": provider.ReasonForbidden,
-		"server_error": provider.ReasonAPIError, "maintenance": provider.ReasonAPIError} {
+		"server_error": provider.ReasonAPIError, "maintenance": provider.ReasonAPIError, "rate_limit_exceeded": provider.ReasonThrottled} {
 		b.AddFault(hetznersim.Fault{Kind: hetznersim.FaultError, Code: code})
 		if st := b.p.Check(t.Context())[0]; st.Ready || st.Reason != want || !strings.Contains(st.Message, code) {
 			t.Errorf("%s: %+v, want reason %s", code, st, want)

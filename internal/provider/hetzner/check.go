@@ -49,6 +49,8 @@ func (p *Provider) Check(ctx context.Context) []provider.TargetStatus {
 	switch {
 	case provider.ReasonOf(err) != "":
 		st.Reason = provider.ReasonOf(err)
+	case provider.ClassOf(err) == provider.RateLimited:
+		st.Reason = provider.ReasonThrottled
 	case ctx.Err() != nil:
 		st.Reason = provider.ReasonTimeout
 	case answered:
