@@ -51,10 +51,11 @@ type Target struct {
 // CAFile is where the CA of a target with its files in dir is.
 func CAFile(dir string) string { return filepath.Join(dir, caName) }
 
-// Start serves on addr, host:port of a loopback address. The CA is in dir, made
-// if it is missing, and stays the same over restarts; its key is readable by its
-// owner only.
-func Start(dir, addr string) (*Target, error) {
+// Start serves on addr, host:port of a loopback address; on l, if that is not
+// nil, which listens there already and is the target's from now on. The CA is in
+// dir, made if it is missing, and stays the same over restarts; its key is
+// readable by its owner only.
+func Start(dir, addr string, l net.Listener) (*Target, error) {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
 		return nil, fmt.Errorf("probe target %q: %w", addr, err)
@@ -67,9 +68,10 @@ func Start(dir, addr string) (*Target, error) {
 	if err != nil {
 		return nil, fmt.Errorf("probe target: certificate: %w", err)
 	}
-	l, err := net.Listen("tcp", addr)
-	if err != nil {
-		return nil, fmt.Errorf("probe target: %w", err)
+	if l == nil {
+		if l, err = net.Listen("tcp", addr); err != nil {
+			return nil, fmt.Errorf("probe target: %w", err)
+		}
 	}
 	t := &Target{
 		listener: l,

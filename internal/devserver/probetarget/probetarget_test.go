@@ -18,7 +18,7 @@ import (
 
 func start(t *testing.T, dir string) *probetarget.Target {
 	t.Helper()
-	target, err := probetarget.Start(dir, "127.0.0.1:0")
+	target, err := probetarget.Start(dir, "127.0.0.1:0", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +128,7 @@ func TestDamagedCAIsAnError(t *testing.T) {
 	if err := os.WriteFile(probetarget.CAFile(dir), []byte("nonsense"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, err := probetarget.Start(dir, "127.0.0.1:0")
+	_, err := probetarget.Start(dir, "127.0.0.1:0", nil)
 	if err == nil || !strings.Contains(err.Error(), dir) {
 		t.Errorf("got error %v, want one that names %s", err, dir)
 	}
@@ -137,7 +137,7 @@ func TestDamagedCAIsAnError(t *testing.T) {
 func TestPortInUse(t *testing.T) {
 	t.Parallel()
 	first := start(t, t.TempDir())
-	if _, err := probetarget.Start(t.TempDir(), first.Addr()); err == nil {
+	if _, err := probetarget.Start(t.TempDir(), first.Addr(), nil); err == nil {
 		t.Error("two targets on one address")
 	}
 }

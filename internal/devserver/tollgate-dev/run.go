@@ -48,6 +48,9 @@ type dev struct {
 	level   *slog.LevelVar
 	engine  *devserver.Server
 	hetzner *simcloud.Hetzner // nil without --with hetzner-sim
+	// probes is the listener whose address a new configuration names; it is kept
+	// open so that nobody else takes the port in between.
+	probes  net.Listener
 	closers []func()
 }
 
@@ -96,7 +99,7 @@ func (d *dev) prepare() (err error) {
 		}
 	}
 	if d.config = d.opts.configFile; d.config == "" {
-		if d.config, err = d.state.EnsureConfig(newProbeTarget); err != nil {
+		if d.config, err = d.state.EnsureConfig(d.newProbeTarget); err != nil {
 			return err
 		}
 	}
@@ -128,16 +131,18 @@ func (d *dev) prepare() (err error) {
 	return d.serveProbes(cfg)
 }
 
-// newProbeTarget is the address for a new configuration.
-func newProbeTarget() (string, error) {
-	p := probePort
-	if devserver.CheckPort(p, "the probe target") != nil {
-		var err error
-		if p, err = devserver.FreePort(); err != nil {
-			return "", err
+// newProbeTarget opens the probe target of a new configuration and returns its
+// address.
+func (d *dev) newProbeTarget() (string, error) {
+	l, err := net.Listen("tcp", loopback(probePort))
+	if err != nil {
+		if l, err = net.Listen("tcp", loopback(0)); err != nil {
+			return "", fmt.Errorf("probe target: %w", err)
 		}
 	}
-	return loopback(p), nil
+	d.probes = l
+	d.onClose(func() { _ = l.Close() }) // closed already if it was served
+	return l.Addr().String(), nil
 }
 
 func loopback(port int) string { return net.JoinHostPort(devserver.Host, strconv.Itoa(port)) }
@@ -170,7 +175,7 @@ func (d *dev) serveProbes(cfg *config.Config) error {
 	if !sameFile(cfg.Probe.TLS.CAFile, probetarget.CAFile(dir)) {
 		return nil
 	}
-	target, err := probetarget.Start(dir, cfg.Probe.Target)
+	target, err := probetarget.Start(dir, cfg.Probe.Target, d.probes)
 	if err != nil {
 		return fmt.Errorf("probe.target in %s: %w; name another port there", d.config, err)
 	}
