@@ -1,0 +1,68 @@
+// Package inventory compares what exists at a platform with what was reported of
+// it and with what this installation owns, and says what to do about the
+// differences.
+package inventory
+
+import (
+	"sync"
+	"time"
+
+	"github.com/tollgate-dev/tollgate/internal/reporting/event"
+	"github.com/tollgate-dev/tollgate/internal/source"
+)
+
+// Store keeps the latest snapshot of each stream in the memory of one worker. It
+// is a cache: the next inventory fills it again. It is safe for concurrent use;
+// what it returns is shared and must not be changed.
+type Store struct {
+	mu  sync.RWMutex
+	all map[StreamKey]Listed
+}
+
+// StreamKey names a stream of a configured source.
+type StreamKey struct{ Source, Stream string }
+
+// Listed is the latest listing of a stream.
+type Listed struct {
+	StreamKey
+	Platform event.Platform
+	// Snapshot is the latest that succeeded.
+	Snapshot source.Snapshot
+	// Took is how long it took.
+	Took time.Duration
+}
+
+// NewStore returns an empty store.
+func NewStore() *Store { return &Store{all: map[StreamKey]Listed{}} }
+
+// Put replaces the snapshot of a stream unless a later one is there.
+func (s *Store) Put(l Listed) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if had, ok := s.all[l.StreamKey]; ok && had.Snapshot.At.After(l.Snapshot.At) {
+		return
+	}
+	s.all[l.StreamKey] = l
+}
+
+// All returns the latest snapshot of each stream, in no particular order.
+func (s *Store) All() []Listed {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	out := make([]Listed, 0, len(s.all))
+	for _, l := range s.all {
+		out = append(out, l)
+	}
+	return out
+}
+
+// Forget drops everything of a source that is no longer configured.
+func (s *Store) Forget(source string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for k := range s.all {
+		if k.Source == source {
+			delete(s.all, k)
+		}
+	}
+}
