@@ -17,6 +17,7 @@ import (
 	"github.com/tollgate-dev/tollgate/internal/codec"
 	"github.com/tollgate-dev/tollgate/internal/config"
 	"github.com/tollgate-dev/tollgate/internal/discovery"
+	"github.com/tollgate-dev/tollgate/internal/inventory"
 	"github.com/tollgate-dev/tollgate/internal/metrics"
 	"github.com/tollgate-dev/tollgate/internal/provider"
 	"github.com/tollgate-dev/tollgate/internal/provider/budget"
@@ -47,8 +48,10 @@ type App struct {
 	registry *provider.Registry
 	sources  *source.Registry
 	cursors  *metrics.Cursors
-	pool     *pool
-	announce *announcer
+	// inventory has the latest listing of each stream, for the exporter too.
+	inventory *inventory.Store
+	pool      *pool
+	announce  *announcer
 
 	http, prom net.Listener
 	discovery  *discovery.Server
@@ -95,7 +98,7 @@ func New(ctx context.Context, o Options) (_ *App, err error) {
 		return nil, err
 	}
 	a.registry = provider.NewRegistry(o.Types, a.decorate)
-	a.sources = source.NewRegistry(o.SourceTypes)
+	a.sources, a.inventory = source.NewRegistry(o.SourceTypes), inventory.NewStore()
 	v, err := a.prepare(ctx, cfg)
 	if err != nil {
 		return nil, err
