@@ -51,8 +51,11 @@ type Cursors struct {
 	// of that name; err says why a configured one cannot be used.
 	Stream func(source, stream string) (s source.Source, ok bool, err error)
 	// Sink finds a configured sink, the same way.
-	Sink    func(name string) (s sink.Sink, ok bool, err error)
-	Metrics *metrics.Cursors
+	Sink func(name string) (s sink.Sink, ok bool, err error)
+	// Followers are told of what the cursors of a source have delivered; nil means
+	// nobody is.
+	Followers func(source string) []Follower
+	Metrics   *metrics.Cursors
 	// Now is time.Now if nil, and Wait, which waits between two tries of a delivery,
 	// a timer.
 	Now  func() time.Time
@@ -176,6 +179,13 @@ func (r *sourceRead) page(ctx context.Context) (more bool, err error) {
 		r.stop(sinkStop(err))
 		return false, nil
 	}
+	if err := r.a.follow(ctx, ref.Source, items); err != nil {
+		if ctx.Err() != nil {
+			return false, err
+		}
+		r.stop(followStop(err))
+		return false, nil
+	}
 	counts.Rejected += int64(len(page.Rejected))
 	d := &r.done
 	d.Cursor, d.CaughtUp, d.UpTo, d.Pending, d.ReadAt = page.Next, page.CaughtUp, page.UpTo.UTC(), page.Pending, r.a.now()
@@ -214,8 +224,11 @@ func (r *sourceRead) inRange(items []source.Item) []source.Item {
 func (r *sourceRead) stop(s api.Stop) {
 	r.done.Stop = &s
 	class := s.Class
-	if s.Sink {
+	switch {
+	case s.Sink:
 		class = "Sink" + class
+	case s.Reason == api.ReasonFollowerFailed:
+		class = "Follower" + class
 	}
 	r.a.Metrics.Failed(r.in.Source, r.in.Stream, class)
 }

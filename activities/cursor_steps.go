@@ -81,6 +81,9 @@ func (a *Cursors) RedriveDeadLetters(ctx context.Context, in RedriveInput) (api.
 		}
 		var counts api.CursorCounts
 		dead, _, err := a.deliver(ctx, in.StreamRef, to, items, &counts)
+		if err == nil {
+			err = a.follow(ctx, in.Source, items)
+		}
 		switch {
 		case ctx.Err() != nil:
 			return out, toTemporal(ctx, ctx.Err())

@@ -45,7 +45,7 @@ func NewCursors(reg prometheus.Registerer) *Cursors {
 		pages:    counter("tollgate_cursor_pages_total", "Pages read from the source."),
 		ignored:  counter("tollgate_cursor_ignored_entries_total", "Entries that mean nothing to usage."),
 		gaps:     counter("tollgate_cursor_gaps_total", "Times of which the source no longer had all entries when it was read."),
-		failures: counter("tollgate_cursor_failures_total", "Reads that stopped, by the class of the source's error, or Sink and the class of the sink's.", "class"),
+		failures: counter("tollgate_cursor_failures_total", "Reads that stopped, by the class of the source's error, Sink and the class of the sink's, or Follower and the class of what acts on events beside the sink.", "class"),
 		delivery: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "tollgate_cursor_delivery_duration_seconds", Help: "Duration of deliveries to the sink.",
 			Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60},

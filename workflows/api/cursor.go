@@ -98,6 +98,9 @@ const (
 	ReasonSinkUnavailable = "SinkUnavailable"
 	ReasonSinkRefuses     = "SinkRefuses"
 	ReasonTimeout         = "Timeout"
+	// ReasonFollowerFailed: the sink has everything, and what acts on it beside
+	// the sink did not.
+	ReasonFollowerFailed = "FollowerFailed"
 )
 
 // CursorStatus is what is.
