@@ -9,8 +9,8 @@ import (
 	"github.com/tollgate-dev/tollgate/internal/strictyaml"
 )
 
-// overlay adds the providers and secrets of another document to a file's. What
-// the file names itself stays as it is there.
+// overlay adds the providers, sinks, sources and secrets of another document to a
+// file's. What the file names itself stays as it is there.
 func overlay(file *yaml.Node, text []byte) error {
 	file = rootOf(file)
 	if len(text) == 0 || file.Kind != yaml.MappingNode {
@@ -25,17 +25,8 @@ func overlay(file *yaml.Node, text []byte) error {
 	}
 	more := rootOf(docs[0].Node())
 	unplaced(more)
-	if from, to := field(more, "providers"), field(file, "providers"); from != nil {
-		switch {
-		case to == nil:
-			file.Content = append(file.Content, key("providers"), from)
-		case to.Kind == yaml.SequenceNode:
-			for _, p := range from.Content {
-				if !hasName(to, field(p, "name")) {
-					to.Content = append(to.Content, p)
-				}
-			}
-		}
+	for _, list := range []string{"providers", "sinks", "sources"} {
+		addNamed(file, more, list)
 	}
 	if from, to := field(more, "secrets"), field(file, "secrets"); from != nil {
 		switch {
@@ -50,6 +41,22 @@ func overlay(file *yaml.Node, text []byte) error {
 		}
 	}
 	return nil
+}
+
+// addNamed adds the entries of a list whose names the file does not have.
+func addNamed(file, more *yaml.Node, list string) {
+	from, to := field(more, list), field(file, list)
+	switch {
+	case from == nil:
+	case to == nil:
+		file.Content = append(file.Content, key(list), from)
+	case to.Kind == yaml.SequenceNode:
+		for _, e := range from.Content {
+			if !hasName(to, field(e, "name")) {
+				to.Content = append(to.Content, e)
+			}
+		}
+	}
 }
 
 // rootOf is what a document holds.
@@ -85,12 +92,12 @@ func field(n *yaml.Node, name string) *yaml.Node {
 	return nil
 }
 
-func hasName(providers, name *yaml.Node) bool {
+func hasName(list, name *yaml.Node) bool {
 	if name == nil {
 		return false
 	}
-	for _, p := range providers.Content {
-		if have := field(p, "name"); have != nil && have.Value == name.Value {
+	for _, e := range list.Content {
+		if have := field(e, "name"); have != nil && have.Value == name.Value {
 			return true
 		}
 	}
