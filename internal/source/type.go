@@ -50,6 +50,9 @@ type Type struct {
 	Summary string
 	// Kinds are the kinds of resources that it makes events of.
 	Kinds []Kind
+	// Exports are the series that the exporter makes of what the streams list: one
+	// for each kind that a Lister lists.
+	Exports []Export
 	// New builds the streams of a source: each is a Source with a cursor of its
 	// own. It fails on bad configuration only and makes no request.
 	New func(ctx context.Context, cfg Config) ([]Stream, error)
@@ -92,7 +95,7 @@ func CheckType(t Type) error {
 			errs = append(errs, bad("kind %q lacks %s or %s: every resource begins and ends", k.Type, VerbCreate, VerbDelete))
 		}
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, CheckExports(t))...)
 }
 
 // Platform is the type's platform in events.

@@ -61,11 +61,17 @@ func missing(root fs.FS, typ source.Type) (out []string) {
 		lacks("%v", err)
 	}
 	dir := path.Join("internal/source", typ.Name)
-	switch runs, err := runsTheKit(root, dir); {
+	switch runs, err := contains(root, dir, "sourcetest.Run(", true); {
 	case err != nil:
 		lacks("its package %s cannot be read: %v", dir, err)
 	case !runs:
 		lacks("no test in %s calls sourcetest.Run", dir)
+	}
+	lists, _ := contains(root, dir, "(source.Snapshot, error)", false) // the error is said above
+	for _, k := range typ.Kinds {
+		if lists && !slices.ContainsFunc(typ.Exports, func(x source.Export) bool { return x.Type == k.Type }) {
+			lacks("it lists and Type().Exports has no series of %s", k.Type)
+		}
 	}
 	page := path.Join("docs/sources", typ.Name+".md")
 	text, err := fs.ReadFile(root, page)
@@ -89,20 +95,22 @@ func missing(root fs.FS, typ source.Type) (out []string) {
 	return out
 }
 
-func runsTheKit(root fs.FS, dir string) (bool, error) {
+// contains reports whether a file of the folder has the text: one of its tests, or
+// one of the others.
+func contains(root fs.FS, dir, text string, inTests bool) (bool, error) {
 	entries, err := fs.ReadDir(root, dir)
 	if err != nil {
 		return false, err
 	}
 	for _, e := range entries {
-		if !strings.HasSuffix(e.Name(), "_test.go") {
+		if !strings.HasSuffix(e.Name(), ".go") || strings.HasSuffix(e.Name(), "_test.go") != inTests {
 			continue
 		}
-		text, err := fs.ReadFile(root, path.Join(dir, e.Name()))
+		b, err := fs.ReadFile(root, path.Join(dir, e.Name()))
 		if err != nil {
 			return false, err
 		}
-		if strings.Contains(string(text), "sourcetest.Run(") {
+		if strings.Contains(string(b), text) {
 			return true, nil
 		}
 	}
@@ -123,8 +131,11 @@ func TestMissing(t *testing.T) {
 	}{
 		"complete":   {func(fstest.MapFS) {}, nil},
 		"no package": {func(f fstest.MapFS) { delete(f, test) }, []string{"its package internal/source/memory cannot be read"}},
-		"no kit":     {func(f fstest.MapFS) { f[test].Data = nil }, []string{"no test in internal/source/memory calls sourcetest.Run"}},
-		"no page":    {func(f fstest.MapFS) { delete(f, page) }, []string{"its page docs/sources/memory.md cannot be read"}},
+		"no series": {func(f fstest.MapFS) {
+			f["internal/source/memory/list.go"] = &fstest.MapFile{Data: []byte("func (s *Source) List(ctx context.Context) (source.Snapshot, error) {")}
+		}, []string{"it lists and Type().Exports has no series of thing"}},
+		"no kit":  {func(f fstest.MapFS) { f[test].Data = nil }, []string{"no test in internal/source/memory calls sourcetest.Run"}},
+		"no page": {func(f fstest.MapFS) { delete(f, page) }, []string{"its page docs/sources/memory.md cannot be read"}},
 		"no event": {func(f fstest.MapFS) { f[page].Data = []byte(strings.Replace(text, "`thing.resize.end`", "", 1)) },
 			[]string{page + " does not say `thing.resize.end`"}},
 	} {

@@ -67,6 +67,7 @@ func Type() source.Type {
 		Name:    TypeName,
 		Summary: "actions of a Hetzner Cloud project",
 		Kinds:   kinds(),
+		Exports: exports(),
 		New: func(_ context.Context, cfg source.Config) ([]source.Stream, error) {
 			sources, err := New(cfg)
 			if err != nil {
