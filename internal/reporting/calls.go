@@ -36,6 +36,14 @@ func (c *Client) FindProject(ctx context.Context, platform, externalID string) (
 	return out.Items[0], true, nil
 }
 
+// Project reads a project by its id.
+func (c *Client) Project(ctx context.Context, id string) (api.Project, error) {
+	out, err := call(ctx, c, "read project",
+		func(ctx context.Context) (*http.Response, error) { return c.api.GetProject(ctx, id) },
+		api.ParseGetProjectResponse, func(r *api.GetProjectResponse) *api.Project { return r.JSON200 })
+	return value(out, err)
+}
+
 // EnsureRelation relates a project to another one or finds the relation. Give
 // ValidFrom: it makes the call idempotent for ever.
 func (c *Client) EnsureRelation(ctx context.Context, projectID string, r api.RelationCreate) (api.Relation, error) {

@@ -191,7 +191,10 @@ type ProjectList struct {
 
 // Relation defines model for Relation.
 type Relation struct {
-	ID           string            `json:"id"`
+	ID string `json:"id"`
+
+	// Key Missing when it is empty.
+	Key          string            `json:"key,omitempty"`
 	Metadata     map[string]string `json:"metadata"`
 	RelationType string            `json:"relation_type"`
 	SourceID     string            `json:"source_id"`
@@ -210,6 +213,8 @@ type RelationClose struct {
 
 // RelationCreate defines model for RelationCreate.
 type RelationCreate struct {
+	// Key Tells relations of one type between the same projects apart. Without it, the empty key.
+	Key      string             `json:"key,omitempty"`
 	Metadata *map[string]string `json:"metadata,omitempty"`
 
 	// RelationType Examples: infrastructure_tenant
@@ -586,9 +591,11 @@ type ClientInterface interface {
 
 	// CreateRelationWithBody Relate a project to another one, or find the relation
 	//
-	// Idempotent by both projects, `relation_type` and `valid_from`; without `valid_from`, by both projects and
-	// `relation_type` of the relation that is open. A relation that exists is returned as it is, even when it has been
-	// closed. Between two projects, relations of one type do not overlap: one that would gets 409.
+	// Idempotent by both projects, `relation_type`, `key` and `valid_from`; without `valid_from`, by both projects,
+	// `relation_type` and `key` of the relation that is open. A relation that exists is returned as it is, even when it
+	// has been closed. Between two projects, relations of one type and key do not overlap: one that would gets 409.
+	// Those with different keys may: two shoots of a project can run in the same tenant, and whoever attributes the
+	// tenant to the project counts the time of both once.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -597,9 +604,11 @@ type ClientInterface interface {
 
 	// CreateRelation Relate a project to another one, or find the relation
 	//
-	// Idempotent by both projects, `relation_type` and `valid_from`; without `valid_from`, by both projects and
-	// `relation_type` of the relation that is open. A relation that exists is returned as it is, even when it has been
-	// closed. Between two projects, relations of one type do not overlap: one that would gets 409.
+	// Idempotent by both projects, `relation_type`, `key` and `valid_from`; without `valid_from`, by both projects,
+	// `relation_type` and `key` of the relation that is open. A relation that exists is returned as it is, even when it
+	// has been closed. Between two projects, relations of one type and key do not overlap: one that would gets 409.
+	// Those with different keys may: two shoots of a project can run in the same tenant, and whoever attributes the
+	// tenant to the project counts the time of both once.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -821,9 +830,11 @@ func (c *Client) ListRelations(ctx context.Context, projectID ProjectID, params 
 
 // CreateRelationWithBody Relate a project to another one, or find the relation
 //
-// Idempotent by both projects, `relation_type` and `valid_from`; without `valid_from`, by both projects and
-// `relation_type` of the relation that is open. A relation that exists is returned as it is, even when it has been
-// closed. Between two projects, relations of one type do not overlap: one that would gets 409.
+// Idempotent by both projects, `relation_type`, `key` and `valid_from`; without `valid_from`, by both projects,
+// `relation_type` and `key` of the relation that is open. A relation that exists is returned as it is, even when it
+// has been closed. Between two projects, relations of one type and key do not overlap: one that would gets 409.
+// Those with different keys may: two shoots of a project can run in the same tenant, and whoever attributes the
+// tenant to the project counts the time of both once.
 //
 // Takes any type of body and a specified content type.
 //
@@ -842,9 +853,11 @@ func (c *Client) CreateRelationWithBody(ctx context.Context, projectID ProjectID
 
 // CreateRelation Relate a project to another one, or find the relation
 //
-// Idempotent by both projects, `relation_type` and `valid_from`; without `valid_from`, by both projects and
-// `relation_type` of the relation that is open. A relation that exists is returned as it is, even when it has been
-// closed. Between two projects, relations of one type do not overlap: one that would gets 409.
+// Idempotent by both projects, `relation_type`, `key` and `valid_from`; without `valid_from`, by both projects,
+// `relation_type` and `key` of the relation that is open. A relation that exists is returned as it is, even when it
+// has been closed. Between two projects, relations of one type and key do not overlap: one that would gets 409.
+// Those with different keys may: two shoots of a project can run in the same tenant, and whoever attributes the
+// tenant to the project counts the time of both once.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -1959,9 +1972,11 @@ type ClientWithResponsesInterface interface {
 
 	// CreateRelationWithBodyWithResponse Relate a project to another one, or find the relation
 	//
-	// Idempotent by both projects, `relation_type` and `valid_from`; without `valid_from`, by both projects and
-	// `relation_type` of the relation that is open. A relation that exists is returned as it is, even when it has been
-	// closed. Between two projects, relations of one type do not overlap: one that would gets 409.
+	// Idempotent by both projects, `relation_type`, `key` and `valid_from`; without `valid_from`, by both projects,
+	// `relation_type` and `key` of the relation that is open. A relation that exists is returned as it is, even when it
+	// has been closed. Between two projects, relations of one type and key do not overlap: one that would gets 409.
+	// Those with different keys may: two shoots of a project can run in the same tenant, and whoever attributes the
+	// tenant to the project counts the time of both once.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -1970,9 +1985,11 @@ type ClientWithResponsesInterface interface {
 
 	// CreateRelationWithResponse Relate a project to another one, or find the relation
 	//
-	// Idempotent by both projects, `relation_type` and `valid_from`; without `valid_from`, by both projects and
-	// `relation_type` of the relation that is open. A relation that exists is returned as it is, even when it has been
-	// closed. Between two projects, relations of one type do not overlap: one that would gets 409.
+	// Idempotent by both projects, `relation_type`, `key` and `valid_from`; without `valid_from`, by both projects,
+	// `relation_type` and `key` of the relation that is open. A relation that exists is returned as it is, even when it
+	// has been closed. Between two projects, relations of one type and key do not overlap: one that would gets 409.
+	// Those with different keys may: two shoots of a project can run in the same tenant, and whoever attributes the
+	// tenant to the project counts the time of both once.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -2746,9 +2763,11 @@ func (c *ClientWithResponses) ListRelationsWithResponse(ctx context.Context, pro
 
 // CreateRelationWithBodyWithResponse Relate a project to another one, or find the relation
 //
-// Idempotent by both projects, `relation_type` and `valid_from`; without `valid_from`, by both projects and
-// `relation_type` of the relation that is open. A relation that exists is returned as it is, even when it has been
-// closed. Between two projects, relations of one type do not overlap: one that would gets 409.
+// Idempotent by both projects, `relation_type`, `key` and `valid_from`; without `valid_from`, by both projects,
+// `relation_type` and `key` of the relation that is open. A relation that exists is returned as it is, even when it
+// has been closed. Between two projects, relations of one type and key do not overlap: one that would gets 409.
+// Those with different keys may: two shoots of a project can run in the same tenant, and whoever attributes the
+// tenant to the project counts the time of both once.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -2763,9 +2782,11 @@ func (c *ClientWithResponses) CreateRelationWithBodyWithResponse(ctx context.Con
 
 // CreateRelationWithResponse Relate a project to another one, or find the relation
 //
-// Idempotent by both projects, `relation_type` and `valid_from`; without `valid_from`, by both projects and
-// `relation_type` of the relation that is open. A relation that exists is returned as it is, even when it has been
-// closed. Between two projects, relations of one type do not overlap: one that would gets 409.
+// Idempotent by both projects, `relation_type`, `key` and `valid_from`; without `valid_from`, by both projects,
+// `relation_type` and `key` of the relation that is open. A relation that exists is returned as it is, even when it
+// has been closed. Between two projects, relations of one type and key do not overlap: one that would gets 409.
+// Those with different keys may: two shoots of a project can run in the same tenant, and whoever attributes the
+// tenant to the project counts the time of both once.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //

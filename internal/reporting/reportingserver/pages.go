@@ -59,7 +59,14 @@ func (s *Server) pages(mux *http.ServeMux) {
 	mux.HandleFunc("GET /projects/{id}", s.page(s.projectPage))
 	mux.HandleFunc("GET /projects/{id}/events", s.page(s.eventsPage))
 	mux.HandleFunc("GET /projects/{id}/resources/{type}/{resource}", s.page(s.resourcePage))
-	mux.HandleFunc("GET /login", func(w http.ResponseWriter, r *http.Request) { s.showLogin(w, r, http.StatusOK, false) })
+	mux.HandleFunc("GET /login", func(w http.ResponseWriter, r *http.Request) {
+		// A link with the token is for the terminal of a development machine.
+		if r.URL.Query().Has("token") {
+			s.login(w, r)
+			return
+		}
+		s.showLogin(w, r, http.StatusOK, false)
+	})
 	mux.HandleFunc("POST /login", s.login)
 	mux.HandleFunc("GET /style.css", func(w http.ResponseWriter, r *http.Request) {
 		http.ServeFileFS(w, r, pageFiles, "pages/style.css")
@@ -111,7 +118,7 @@ func (s *Server) showLogin(w http.ResponseWriter, r *http.Request, status int, w
 
 func (s *Server) login(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, maxRequest)
-	k, ok := s.session.token(strings.TrimSpace(r.PostFormValue("token")))
+	k, ok := s.session.token(strings.TrimSpace(r.FormValue("token")))
 	if !ok && !s.session.open() {
 		s.showLogin(w, r, http.StatusUnauthorized, true)
 		return
@@ -120,9 +127,9 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) {
 		http.SetCookie(w, k.newCookie(s.opts.Now(), r.TLS != nil))
 	}
 	// Only a path of this server: a foreign one could pass for these pages.
-	next, err := url.Parse(r.PostFormValue("next"))
+	next, err := url.Parse(r.FormValue("next"))
 	if err != nil || next.Scheme != "" || next.Host != "" || !strings.HasPrefix(next.Path, "/") || strings.HasPrefix(next.Path, "//") ||
-		strings.Contains(r.PostFormValue("next"), `\`) {
+		strings.Contains(r.FormValue("next"), `\`) {
 		next = &url.URL{Path: "/"}
 	}
 	http.Redirect(w, r, next.RequestURI(), http.StatusSeeOther)

@@ -93,6 +93,9 @@ func (s *Server) CreateRelation(w http.ResponseWriter, r *http.Request, id api.P
 	if !word.MatchString(c.RelationType) {
 		errs = append(errs, fmt.Errorf("relation_type: %q is not a name such as infrastructure_tenant: want %s", c.RelationType, word))
 	}
+	if len(c.Key) > maxName {
+		errs = append(errs, fmt.Errorf("key: has %d bytes: want at most %d", len(c.Key), maxName))
+	}
 	if c.TargetID == id {
 		errs = append(errs, errors.New("target_id: is the project itself"))
 	}

@@ -101,7 +101,7 @@ func list[T any](ctx context.Context, db *sql.DB, scan func(row) (T, error), que
 	return all, rows.Err()
 }
 
-const selectRelation = `SELECT r.num, r.id, s.id, t.id, r.relation_type, r.metadata, r.valid_from, r.valid_to
+const selectRelation = `SELECT r.num, r.id, s.id, t.id, r.relation_type, r.key, r.metadata, r.valid_from, r.valid_to
 FROM relations r JOIN projects s ON s.num = r.source JOIN projects t ON t.num = r.target`
 
 // Relation is a relation and its number in this database.
@@ -114,7 +114,7 @@ func scanRelation(rw row) (r Relation, err error) {
 	var metadata string
 	var from int64
 	var to sql.NullInt64
-	err = rw.Scan(&r.Num, &r.ID, &r.SourceID, &r.TargetID, &r.RelationType, &metadata, &from, &to)
+	err = rw.Scan(&r.Num, &r.ID, &r.SourceID, &r.TargetID, &r.RelationType, &r.Key, &metadata, &from, &to)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return r, fmt.Errorf("relation: %w", ErrNotFound)
@@ -149,8 +149,8 @@ func (s *Store) CreateRelation(ctx context.Context, source string, c api.Relatio
 		if err != nil {
 			return fmt.Errorf("target_id: %w", err)
 		}
-		same := ` WHERE r.source = ? AND r.target = ? AND r.relation_type = ?`
-		args := []any{from.Num, to.Num, c.RelationType}
+		same := ` WHERE r.source = ? AND r.target = ? AND r.relation_type = ? AND r.key = ?`
+		args := []any{from.Num, to.Num, c.RelationType, c.Key}
 		valid := s.now()
 		if c.ValidFrom != nil {
 			valid = *c.ValidFrom
@@ -164,13 +164,13 @@ func (s *Store) CreateRelation(ctx context.Context, source string, c api.Relatio
 		// The new one is open: it overlaps all that have not ended by then.
 		other, err := scanRelation(tx.QueryRowContext(ctx, selectRelation+same+` AND (r.valid_to IS NULL OR r.valid_to > ?) LIMIT 1`, append(args, valid.UnixNano())...))
 		if err == nil {
-			return fmt.Errorf("%w: relation %s of the same type between these projects is valid after %s", ErrConflict, other.ID, valid.UTC().Format(time.RFC3339Nano))
+			return fmt.Errorf("%w: relation %s of the same type and key between these projects is valid after %s", ErrConflict, other.ID, valid.UTC().Format(time.RFC3339Nano))
 		} else if !errors.Is(err, ErrNotFound) {
 			return err
 		}
 		id := uuid.NewString()
-		if _, err := tx.ExecContext(ctx, `INSERT INTO relations (id, source, target, relation_type, metadata, valid_from) VALUES (?, ?, ?, ?, ?, ?)`,
-			id, from.Num, to.Num, c.RelationType, string(metadata), valid.UnixNano()); err != nil {
+		if _, err := tx.ExecContext(ctx, `INSERT INTO relations (id, source, target, relation_type, key, metadata, valid_from) VALUES (?, ?, ?, ?, ?, ?, ?)`,
+			id, from.Num, to.Num, c.RelationType, c.Key, string(metadata), valid.UnixNano()); err != nil {
 			return err
 		}
 		created = true

@@ -11,12 +11,10 @@ import (
 	"io"
 	"log/slog"
 	"net"
-	"net/http"
 	"os"
 	"os/signal"
 	"path/filepath"
 	"syscall"
-	"time"
 
 	"github.com/tollgate-dev/tollgate/internal/provider"
 	"github.com/tollgate-dev/tollgate/internal/reporting/reportingserver"
@@ -47,9 +45,6 @@ Signals: TERM and INT finish the requests under way and end.
 
 Flags:
 `
-
-// shutdownTime is how long requests under way may take at the end.
-const shutdownTime = 15 * time.Second
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -146,19 +141,7 @@ func serve(ctx context.Context, f flags, tokens []provider.Sensitive, logger *sl
 	if err != nil {
 		return errors.Join(fmt.Errorf("--listen: %w", err), s.Close())
 	}
-	h := &http.Server{Handler: s, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: 2 * time.Minute,
-		ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelWarn)}
 	_, _ = fmt.Fprintf(stdout, "http://%s\n", l.Addr())
 	logger.InfoContext(ctx, "serving", "address", l.Addr().String(), "database", f.db, "tokens", len(tokens))
-	served := make(chan error, 1)
-	go func() { served <- h.Serve(l) }()
-	select {
-	case err = <-served:
-	case <-ctx.Done():
-		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTime)
-		defer cancel()
-		err = h.Shutdown(stop)
-		<-served
-	}
-	return errors.Join(err, s.Close())
+	return errors.Join(s.Serve(ctx, l), s.Close())
 }
