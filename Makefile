@@ -16,7 +16,7 @@ BENCHTIME ?= 1x
 
 .PHONY: help
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-19s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 ## Build and run
 
@@ -41,6 +41,22 @@ tools: ## build the temporal and tctl command lines for the tests, once per vers
 run: build ## run everything on this machine in the foreground; ARGS="--flag ..."
 	@exec $(BIN)/tollgate-dev $(ARGS)
 
+.PHONY: dev-kubernetes
+dev-kubernetes: ## start a Kubernetes API server on this machine; built once (minutes)
+	@deploy/dev/kubernetes/up.sh
+
+.PHONY: dev-kubernetes-down
+dev-kubernetes-down: ## stop it; WIPE=1 removes its data
+	@deploy/dev/kubernetes/down.sh
+
+.PHONY: dev-gardener
+dev-gardener: ## start the API servers of Kubernetes and Gardener on this machine; built once (minutes)
+	@deploy/dev/gardener/up.sh
+
+.PHONY: dev-gardener-down
+dev-gardener-down: ## stop them; WIPE=1 removes their data
+	@deploy/dev/gardener/down.sh
+
 ## Test
 
 .PHONY: test
@@ -50,6 +66,17 @@ test: engine ## unit, contract, workflow and replay tests with the race detector
 .PHONY: test-e2e
 test-e2e: build tools ## end-to-end tests on the real engine with real processes
 	$(GO) test -race -timeout 40m -count=1 -tags e2e ./tests/e2e/...
+
+# The packages that have tests with a build tag.
+tagged = $(addprefix ./,$(sort $(dir $(shell grep -rlE --include='*_test.go' '^//go:build $(1)$$' activities internal tests workflows))))
+
+.PHONY: test-kubernetes
+test-kubernetes: ## tests against a real Kubernetes API server
+	$(GO) test -race -timeout 20m -count=1 -p 1 -tags kubernetes $(call tagged,kubernetes)
+
+.PHONY: test-gardener
+test-gardener: ## tests against the real API servers of Kubernetes and Gardener
+	$(GO) test -race -timeout 20m -count=1 -p 1 -tags gardener $(call tagged,gardener)
 
 .PHONY: test-engine
 test-engine: ## tests of the engine's own module
@@ -87,12 +114,12 @@ fmt-check: ## fail if a file is not formatted
 .PHONY: vet
 vet: ## go vet, both modules
 	$(GO) vet ./...
-	$(GO) vet -tags e2e,bench ./...
+	$(GO) vet -tags e2e,bench,gardener,kubernetes ./...
 	cd $(ENGINE_DIR) && $(GO) vet ./...
 
 .PHONY: staticcheck
 staticcheck: ## staticcheck at its pinned version, both modules
-	$(GO) run $(STATICCHECK) -tags e2e,bench ./...
+	$(GO) run $(STATICCHECK) -tags e2e,bench,gardener,kubernetes ./...
 	cd $(ENGINE_DIR) && $(GO) run $(STATICCHECK) ./...
 
 .PHONY: tidy-check
