@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"time"
 )
 
 // adminPath is where the simulator itself is told what to do. It asks for no
@@ -25,6 +26,8 @@ type adminRequest struct {
 	Location string `json:"location"`
 	Type     string `json:"type"`
 	Hidden   bool   `json:"hidden"`
+	// Now is where the clock is moved to.
+	Now time.Time `json:"now"`
 }
 
 // serveAdmin answers:
@@ -39,6 +42,7 @@ type adminRequest struct {
 //	POST /_sim/sellout, /_sim/sellin {location, type, hidden}
 //	POST /_sim/limits                {token, kind, limit}
 //	POST /_sim/spend                 {token, count}
+//	POST /_sim/clock                 {now}, of a simulator whose clock can be set
 func (s *Sim) serveAdmin(w http.ResponseWriter, r *http.Request) {
 	answer, err := s.admin(r)
 	status := http.StatusOK
@@ -100,10 +104,27 @@ func (s *Sim) admin(r *http.Request) (any, error) {
 		s.SetLimit(req.Token, req.Kind, req.Limit)
 	case "POST /spend":
 		s.Spend(req.Token, req.Count)
+	case "POST /clock":
+		return ok, s.setClock(req.Now)
 	default:
 		return nil, fmt.Errorf("%s: unknown; see the documentation of the simulator", what)
 	}
 	return ok, nil
+}
+
+func (s *Sim) setClock(now time.Time) error {
+	if s.opts.Clock == nil {
+		return errors.New("the clock of this simulator cannot be set: it shows the real time")
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.opts.Clock.Set(now); err != nil {
+		return err
+	}
+	s.advance(s.now())
+	s.touched()
+	s.schedule()
+	return nil
 }
 
 // stateView is a summary for people.

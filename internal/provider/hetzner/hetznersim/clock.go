@@ -1,6 +1,7 @@
 package hetznersim
 
 import (
+	"fmt"
 	"sync"
 	"time"
 )
@@ -27,6 +28,18 @@ func (c *Clock) Advance(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.now = c.now.Add(d)
+}
+
+// Set moves the clock forward to a time. It fails for one that is past: what has
+// happened would happen again.
+func (c *Clock) Set(t time.Time) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if t.Before(c.now) {
+		return fmt.Errorf("the clock shows %s: %s is past", c.now.UTC().Format(time.RFC3339), t.UTC().Format(time.RFC3339))
+	}
+	c.now = t.UTC()
+	return nil
 }
 
 // Timing says how long things take. A zero field means the default, a negative

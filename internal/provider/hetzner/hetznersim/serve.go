@@ -184,6 +184,7 @@ func (s *Sim) answer(r *http.Request, path string, body []byte, f faultSet) *ans
 		}
 	}
 	a.header.Set("X-Correlation-Id", correlation())
+	a.header.Set("Date", now.UTC().Format(http.TimeFormat)) // the vendor's clock, not that of this machine
 	if f.cuts() {
 		a.log.Status = 0
 	}

@@ -18,6 +18,12 @@ const BasePath = "/v1"
 type Options struct {
 	// Now is the simulator's clock; nil means time.Now. See Clock.
 	Now func() time.Time
+	// Clock, when set, is used instead of Now: it stands still, and moves when
+	// POST /_sim/clock or the owner of the Clock says so. A state file keeps its
+	// time.
+	Clock *Clock
+	// FirstID is the first id that is given out; 0 means one of nine digits.
+	FirstID int64
 	// Timing says how long actions take.
 	Timing Timing
 	// RateLimit is the number of requests per hour and project. 0 means 3600,
@@ -46,6 +52,8 @@ type Options struct {
 	StateFile string
 	Logger    *slog.Logger
 }
+
+const defaultFirstID = 104_000_001
 
 // DefaultRateLimit is the vendor's number of requests per hour and project.
 const DefaultRateLimit = 3600
@@ -81,6 +89,8 @@ type state struct {
 	Projects map[string]*project `json:"projects"` // by token
 	// ReadOnly are further tokens that may only read, with their project's token.
 	ReadOnly map[string]string `json:"readOnly,omitempty"`
+	// Clock is the time of Options.Clock.
+	Clock time.Time `json:"clock,omitzero"`
 }
 
 // project is what one token sees.
@@ -111,7 +121,10 @@ type project struct {
 func New(opts Options) *Sim {
 	s := &Sim{opts: opts, now: opts.Now, timing: opts.Timing.withDefaults(), log: opts.Logger,
 		sold: map[string]soldOut{}, unpriced: map[string]bool{}, held: map[string]bool{}, done: make(chan struct{})}
-	if s.now == nil {
+	switch {
+	case opts.Clock != nil:
+		s.now = opts.Clock.Now
+	case s.now == nil:
 		s.now = time.Now
 	}
 	if s.log == nil {
@@ -120,7 +133,10 @@ func New(opts Options) *Sim {
 	if s.opts.RateLimit == 0 {
 		s.opts.RateLimit = DefaultRateLimit
 	}
-	s.st = state{NextID: 104_000_000, Projects: map[string]*project{}, ReadOnly: map[string]string{}}
+	if opts.FirstID == 0 {
+		opts.FirstID = defaultFirstID
+	}
+	s.st = state{NextID: opts.FirstID - 1, Projects: map[string]*project{}, ReadOnly: map[string]string{}}
 	s.anon = newBucket(max(0, s.opts.RateLimit), s.now())
 	if opts.StateFile != "" {
 		if err := s.load(opts.StateFile); err != nil {

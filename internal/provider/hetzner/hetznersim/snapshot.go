@@ -22,6 +22,9 @@ func (s *Sim) save() error {
 	if s.opts.StateFile == "" {
 		return nil
 	}
+	if s.opts.Clock != nil {
+		s.st.Clock = s.opts.Clock.Now()
+	}
 	b, err := json.Marshal(s.st)
 	if err != nil {
 		return fmt.Errorf("writing the simulator's state: %w", err)
@@ -47,6 +50,11 @@ func (s *Sim) load(path string) error {
 	}
 	if err := json.Unmarshal(b, &s.st); err != nil {
 		return fmt.Errorf("reading the simulator's state from %s: %w", path, err)
+	}
+	if s.opts.Clock != nil && s.st.Clock.After(s.opts.Clock.Now()) {
+		if err := s.opts.Clock.Set(s.st.Clock); err != nil {
+			return err
+		}
 	}
 	for _, p := range s.st.Projects {
 		p.running = map[int64]*action{}
