@@ -99,6 +99,7 @@ func New(ctx context.Context, o Options) (_ *App, err error) {
 	}
 	a.registry = provider.NewRegistry(o.Types, a.decorate)
 	a.sources, a.inventory = source.NewRegistry(o.SourceTypes), inventory.NewStore()
+	a.export(a.telemetry.Registry())
 	v, err := a.prepare(ctx, cfg)
 	if err != nil {
 		return nil, err

@@ -18,10 +18,13 @@ import (
 
 	"github.com/tollgate-dev/tollgate/internal/config"
 	"github.com/tollgate-dev/tollgate/internal/discovery"
+	"github.com/tollgate-dev/tollgate/internal/exporter"
+	"github.com/tollgate-dev/tollgate/internal/inventory"
 	"github.com/tollgate-dev/tollgate/internal/metrics"
 	"github.com/tollgate-dev/tollgate/internal/provider"
 	"github.com/tollgate-dev/tollgate/internal/provider/budget"
 	"github.com/tollgate-dev/tollgate/internal/provider/decorators"
+	"github.com/tollgate-dev/tollgate/internal/source/all"
 	"github.com/tollgate-dev/tollgate/internal/telemetry"
 )
 
@@ -42,9 +45,8 @@ var descPattern = regexp.MustCompile(`^Desc\{fqName: "([^"]+)", help: "((?:[^"\\
 
 func (r *recorder) MustRegister(cs ...prometheus.Collector) {
 	for _, c := range cs {
-		ch := make(chan *prometheus.Desc, 100)
-		c.Describe(ch)
-		close(ch)
+		ch := make(chan *prometheus.Desc)
+		go func() { defer close(ch); c.Describe(ch) }()
 		for d := range ch {
 			m := descPattern.FindStringSubmatch(d.String())
 			r.all[m[1]] = metric{name: m[1], help: m[2], labels: strings.ReplaceAll(m[3], ",", ", "), kind: kindOf(c)}
@@ -80,6 +82,8 @@ func own(t *testing.T) []metric {
 	cm := metrics.NewCursors(r)
 	cm.State("s", "t", metrics.CursorState{UpTo: time.Now(), ReadAt: time.Now()})
 	discovery.New(discovery.Options{Metrics: r})
+	r.MustRegister(exporter.New(exporter.Options{
+		Store: inventory.NewStore(), Types: all.Types(), Streams: func() []exporter.Stream { return nil }}))
 	// These describe themselves by what they have seen.
 	w := metrics.New(r)
 	w.FleetRound("p", 0, metrics.Fleet{}, time.Hour)

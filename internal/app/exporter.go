@@ -1,0 +1,34 @@
+package app
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tollgate-dev/tollgate/internal/exporter"
+	"github.com/tollgate-dev/tollgate/internal/inventory"
+	"github.com/tollgate-dev/tollgate/internal/source"
+	"github.com/tollgate-dev/tollgate/internal/telemetry"
+)
+
+// export shows the latest listings.
+func (a *App) export(reg prometheus.Registerer) {
+	reg.MustRegister(exporter.New(exporter.Options{
+		Store: a.inventory, Types: a.opts.SourceTypes, Streams: a.listed, Logger: telemetry.Component(a.log, "exporter"),
+	}))
+}
+
+// listed are the streams that the inventory lists.
+func (a *App) listed() (out []exporter.Stream) {
+	for _, e := range a.sources.Entries() {
+		for _, s := range e.Streams {
+			if _, ok := s.Source.(source.Lister); ok {
+				out = append(out, exporter.Stream{StreamKey: inventory.StreamKey{Source: e.Name, Stream: s.Name}, Interval: a.inventoryInterval(e.Name)})
+			}
+		}
+	}
+	return out
+}
+
+// inventoryInterval is the time from one listing of a source to the next.
+func (a *App) inventoryInterval(string) time.Duration { return 10 * time.Minute }
