@@ -93,6 +93,7 @@ func TestALifeOnARealEngine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	lint(t, metrics)
 	for _, want := range []string{
 		`tollgate_provider_usable{provider="one",type="local"} 1`, "tollgate_config_last_reload_successful 1",
 		`tollgate_provider_calls_total{class="OK",op="create",provider="one"} 1`, "tollgate_discovery_proxies", "temporal_",

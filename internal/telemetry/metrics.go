@@ -7,16 +7,19 @@ import (
 	"net/http"
 	"runtime"
 	"runtime/debug"
+	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/otlptranslator"
 	otelprom "go.opentelemetry.io/otel/exporters/prometheus"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/resource"
 	"go.temporal.io/sdk/client"
 	temporalotel "go.temporal.io/sdk/contrib/opentelemetry"
+	"google.golang.org/protobuf/proto"
 )
 
 // latencyBuckets are the bounds, in seconds, of the SDK's timers: from a local
@@ -86,11 +89,24 @@ func (m *Metrics) Temporal() client.MetricsHandler { return m.temporal }
 // Handler serves the registry in the Prometheus and OpenMetrics formats. One
 // collector's failure is logged and does not hide the others' metrics.
 func (m *Metrics) Handler() http.Handler {
-	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{
+	return promhttp.HandlerFor(prometheus.GathererFunc(m.gather), promhttp.HandlerOpts{
 		EnableOpenMetrics: true,
 		ErrorHandling:     promhttp.ContinueOnError,
 		ErrorLog:          slog.NewLogLogger(m.logger.Handler(), slog.LevelError),
 	})
+}
+
+// sdkHelp stands for the descriptions that the metrics of Temporal's SDK lack.
+const sdkHelp = "Metric of Temporal's SDK: see https://docs.temporal.io/references/sdk-metrics."
+
+func (m *Metrics) gather() ([]*dto.MetricFamily, error) {
+	families, err := m.registry.Gather()
+	for _, f := range families {
+		if f.GetHelp() == "" && strings.HasPrefix(f.GetName(), "temporal_") {
+			f.Help = proto.String(sdkHelp)
+		}
+	}
+	return families, err
 }
 
 // Shutdown stops collecting.
