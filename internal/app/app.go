@@ -50,6 +50,7 @@ type App struct {
 	cursors  *metrics.Cursors
 	// inventory has the latest listing of each stream, for the exporter too.
 	inventory *inventory.Store
+	compared  *metrics.Inventory
 	pool      *pool
 	announce  *announcer
 
@@ -134,7 +135,7 @@ func (a *App) instruments(cfg *config.Config) (err error) {
 	reg := a.telemetry.Registry()
 	a.config, a.calls = config.NewMetrics(reg), decorators.NewMetrics(reg)
 	a.budgets, a.requests = decorators.NewBudgets(a.calls), budget.New(budget.NewMetrics(reg))
-	a.usable, a.watched, a.cursors = newUsable(reg), metrics.New(reg), metrics.NewCursors(reg)
+	a.usable, a.watched, a.cursors, a.compared = newUsable(reg), metrics.New(reg), metrics.NewCursors(reg), metrics.NewInventory(reg)
 	return nil
 }
 

@@ -81,6 +81,8 @@ func own(t *testing.T) []metric {
 	newUsable(r)
 	cm := metrics.NewCursors(r)
 	cm.State("s", "t", metrics.CursorState{UpTo: time.Now(), ReadAt: time.Now()})
+	im := metrics.NewInventory(r)
+	im.Compared("s", "t", metrics.Comparison{At: time.Now(), Found: map[string]int{"k": 1}}, time.Hour)
 	discovery.New(discovery.Options{Metrics: r})
 	r.MustRegister(exporter.New(exporter.Options{
 		Store: inventory.NewStore(), Types: all.Types(), Streams: func() []exporter.Stream { return nil }}))

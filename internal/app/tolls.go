@@ -151,6 +151,7 @@ func (a *App) commitTolls(ctx context.Context, v *version) error {
 		if _, still := a.sources.Lookup(e.Name); !still {
 			a.cursors.Forget(e.Name)
 			a.inventory.Forget(e.Name)
+			a.compared.Forget(e.Name)
 			a.requests.Forget("source/" + e.Name)
 			a.log.Warn("a source is no longer configured; its cursors stay where they are and wait for it", "source", e.Name)
 		}
