@@ -2,7 +2,6 @@ package activities
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -10,7 +9,6 @@ import (
 
 	"github.com/tollgate-dev/tollgate/internal/metrics"
 	"github.com/tollgate-dev/tollgate/internal/provider"
-	"github.com/tollgate-dev/tollgate/internal/reporting/event"
 	"github.com/tollgate-dev/tollgate/internal/reporting/fault"
 	"github.com/tollgate-dev/tollgate/internal/reporting/sink"
 	"github.com/tollgate-dev/tollgate/internal/source"
@@ -32,11 +30,8 @@ const (
 	// readFor is how long one activity reads on while there is more: often enough
 	// for people who look at the cursor, and seldom enough for its history.
 	readFor = 30 * time.Second
-	// deliverAtOnce is the most events in one delivery.
-	deliverAtOnce = 100
 	// maxLettersPerRead ends a read early, so that the workflow keeps what there is.
 	maxLettersPerRead = 50
-	deliverTimeout    = time.Minute
 )
 
 // SinkChecker is implemented by sinks that can be asked whether they would take
@@ -60,6 +55,8 @@ type Cursors struct {
 	// a timer.
 	Now  func() time.Time
 	Wait func(ctx context.Context, d time.Duration) error
+
+	sinks tallies
 }
 
 func (a *Cursors) now() time.Time {
@@ -117,6 +114,7 @@ func (a *Cursors) ReadSource(ctx context.Context, in ReadSourceInput) (ReadSourc
 	}
 	r.beat = heartbeat(ctx, r.done)
 	defer r.beat.stop()
+	defer r.drop()
 	for {
 		more, err := r.page(ctx)
 		if canceled(ctx) {
@@ -144,6 +142,9 @@ type sourceRead struct {
 	beat  *beat
 	begun time.Time
 	done  ReadSourceResult
+	// flowing: a page was delivered in this attempt.
+	flowing bool
+	ahead   *ahead
 }
 
 // quiet reports whether there is nothing that the workflow would want to know.
@@ -156,7 +157,7 @@ func (r *sourceRead) quiet() bool {
 // attempt was cut off.
 func (r *sourceRead) page(ctx context.Context) (more bool, err error) {
 	ref := r.in.StreamRef
-	page, err := r.from.Next(ctx, r.done.Cursor)
+	page, err := r.next(ctx)
 	if err != nil {
 		if ctx.Err() != nil {
 			return false, err
@@ -171,6 +172,7 @@ func (r *sourceRead) page(ctx context.Context) (more bool, err error) {
 		letters = append(letters, api.DeadLetter{Ref: x.Ref, Reason: sink.Reason(x.Reason), At: r.a.now()})
 	}
 	items := r.inRange(page.Items)
+	r.lookAhead(ctx, page)
 	dead, last, err := r.a.deliver(ctx, ref, r.to, items, &counts)
 	if err != nil {
 		if ctx.Err() != nil {
@@ -197,15 +199,25 @@ func (r *sourceRead) page(ctx context.Context) (more bool, err error) {
 	if page.Gap != nil && r.in.To.IsZero() {
 		d.Gaps = append(d.Gaps, *page.Gap)
 	}
-	d.Done = !r.in.To.IsZero() && (page.CaughtUp || page.UpTo.After(r.in.To))
+	d.Done, r.flowing = r.past(page), true
 	r.beat.set(*d)
 	r.a.Metrics.Page(ref.Source, ref.Stream, counts, page.Gap != nil && r.in.To.IsZero())
 	if r.in.To.IsZero() {
 		r.a.Metrics.State(ref.Source, ref.Stream, metrics.CursorState{
 			UpTo: d.UpTo, ReadAt: d.ReadAt, Pending: d.Pending, DeadLetters: r.in.DeadLetters + len(d.DeadLetters)})
 	}
-	return !page.CaughtUp && !d.Done && page.Gap == nil && len(d.DeadLetters) < maxLettersPerRead && r.a.now().Sub(r.begun) < readFor, nil
+	return r.more(page) && len(d.DeadLetters) < maxLettersPerRead && (r.ahead != nil || r.inTime()), nil
 }
+
+// past reports whether a page ends the range of a backfill.
+func (r *sourceRead) past(p source.Page) bool {
+	return !r.in.To.IsZero() && (p.CaughtUp || p.UpTo.After(r.in.To))
+}
+
+// more reports whether a page is to be followed by the next one at once.
+func (r *sourceRead) more(p source.Page) bool { return !p.CaughtUp && p.Gap == nil && !r.past(p) }
+
+func (r *sourceRead) inTime() bool { return r.a.now().Sub(r.begun) < readFor }
 
 // inRange leaves out what a backfill is not about.
 func (r *sourceRead) inRange(items []source.Item) []source.Item {
@@ -240,106 +252,4 @@ func sinkStop(err error) api.Stop {
 		s.Reason = api.ReasonSinkRefuses
 	}
 	return s
-}
-
-// deliver sends items until each is delivered or refused for good. It returns the
-// refused ones and the time of the latest one that was delivered. With an error,
-// some may have arrived: all of them may be sent again.
-func (a *Cursors) deliver(ctx context.Context, ref StreamRef, to sink.Sink, items []source.Item, counts *api.CursorCounts) (dead []api.DeadLetter, last time.Time, err error) {
-	for len(items) > 0 {
-		n := min(len(items), deliverAtOnce)
-		if err := a.send(ctx, ref, to, items[:n], func(i source.Item, res sink.Result) {
-			switch res.Outcome {
-			case sink.Rejected:
-				counts.Rejected++
-				dead = append(dead, api.DeadLetter{Ref: i.Ref, EventID: i.Event.ID, Reason: sink.Reason(res.Reason), At: i.Event.Time})
-				return
-			case sink.Duplicate:
-				counts.Duplicates++
-			default:
-				counts.Delivered++
-			}
-			if len(i.Event.Data.UnknownSize) > 0 {
-				counts.UnknownSizes++
-			}
-			if i.Event.Time.After(last) {
-				last = i.Event.Time
-			}
-		}); err != nil {
-			return nil, last, err
-		}
-		items = items[n:]
-	}
-	return dead, last, nil
-}
-
-// sendTries is how often a delivery is tried, without any of it arriving, before
-// the sink counts as down.
-const sendTries = 3
-
-// send delivers one batch. A receiver that refuses the batch as a whole gets its
-// halves, down to the event that it does not like.
-func (a *Cursors) send(ctx context.Context, ref StreamRef, to sink.Sink, items []source.Item, done func(source.Item, sink.Result)) error {
-	for try := 1; ; try++ {
-		events := make([]event.Event, len(items))
-		for i := range items {
-			events[i] = items[i].Event
-		}
-		start := a.now()
-		dctx, cancel := context.WithTimeout(ctx, deliverTimeout)
-		results, err := to.Deliver(dctx, events)
-		cancel()
-		a.Metrics.Delivered(ref.Source, ref.Stream, a.now().Sub(start))
-		if len(results) != len(items) {
-			return errors.Join(fmt.Errorf("sink %s gave %d results for %d events", ref.Sink, len(results), len(items)), err)
-		}
-		var left []source.Item
-		for i, r := range results {
-			if r.Outcome.Done() {
-				done(items[i], r)
-			} else {
-				left = append(left, items[i])
-			}
-		}
-		if len(left) == 0 {
-			return nil
-		}
-		if err == nil {
-			err = errors.New("the sink does not say what became of some events")
-		}
-		if len(left) < len(items) {
-			try = 1 // it takes something: it is not down
-		}
-		items = left
-		switch class := fault.ClassOf(err); {
-		case class == fault.Rejected && len(left) == 1:
-			done(left[0], sink.Result{ID: left[0].Event.ID, Outcome: sink.Rejected, Reason: sink.Reason(err.Error())})
-			return nil
-		case class == fault.Rejected:
-			half := len(left) / 2
-			if err := a.send(ctx, ref, to, left[:half], done); err != nil {
-				return err
-			}
-			return a.send(ctx, ref, to, left[half:], done)
-		case class != fault.Retryable, try >= sendTries, ctx.Err() != nil:
-			return err
-		}
-		if err := a.pause(ctx, max(time.Duration(try)*time.Second, min(fault.RetryAfter(err), 5*time.Second))); err != nil {
-			return err
-		}
-	}
-}
-
-func (a *Cursors) pause(ctx context.Context, d time.Duration) error {
-	if a.Wait != nil {
-		return a.Wait(ctx, d)
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }

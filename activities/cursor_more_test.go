@@ -1,7 +1,6 @@
 package activities_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -17,8 +16,6 @@ import (
 	"github.com/tollgate-dev/tollgate/activities"
 	"github.com/tollgate-dev/tollgate/internal/metrics"
 	"github.com/tollgate-dev/tollgate/internal/reporting/event"
-	"github.com/tollgate-dev/tollgate/internal/reporting/fault"
-	"github.com/tollgate-dev/tollgate/internal/reporting/sink"
 	"github.com/tollgate-dev/tollgate/internal/source"
 	"github.com/tollgate-dev/tollgate/internal/source/memory"
 	"github.com/tollgate-dev/tollgate/workflows/api"
@@ -64,34 +61,6 @@ func TestDeadLetters(t *testing.T) {
 	if err != nil || res.Delivered != 1 || res.Gone != 1 || len(res.Left) != 1 || res.Left[0].Tries != 1 || !strings.Contains(res.Left[0].Reason, "transmogrify") {
 		t.Errorf("redrive %+v, %v; want one delivered, one gone, one left", res, err)
 	}
-}
-
-// A receiver that refuses a whole batch because of one event gets the others.
-func TestRefusedBatchIsSplit(t *testing.T) {
-	t.Parallel()
-	f := &memory.Feed{PageSize: 10}
-	want := feed(f, 9)
-	bad := f.Add("bad", source.VerbCreate, 1).EventID("acme")
-	r := &strict{receiver: newReceiver(), bad: bad}
-	out, _, err := attempt(t, cursors(memory.New("cloud", "acme", f), r), activities.ReadSourceInput{StreamRef: stream}, nil)
-	if err != nil || len(out.DeadLetters) != 1 || out.DeadLetters[0].EventID != bad {
-		t.Errorf("%+v, %v; want the bad one buried", out, err)
-	}
-	if diff := cmp.Diff(r.ids(), want); diff != "" {
-		t.Errorf("received (-got +want):\n%s", diff)
-	}
-}
-
-type strict struct {
-	*receiver
-	bad string
-}
-
-func (s *strict) Deliver(ctx context.Context, events []event.Event) ([]sink.Result, error) {
-	if slices.ContainsFunc(events, func(e event.Event) bool { return e.ID == s.bad }) {
-		return sink.Unsent(events), &fault.Error{Class: fault.Rejected, Status: 400, Err: errors.New("schema")}
-	}
-	return s.receiver.Deliver(ctx, events)
 }
 
 // With nothing new the activity asks for its next attempt, which costs no

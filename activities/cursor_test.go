@@ -172,8 +172,11 @@ func TestKilledAnywhere(t *testing.T) {
 			open := f.Begin("late", source.VerbCreate, 1)
 			want := append(feed(f, changes), open.EventID("acme"))
 			slices.Sort(want)
+			var mu sync.Mutex // what is read ahead is read beside the delivery
 			steps, died := 0, false
 			step := func() {
+				mu.Lock()
+				defer mu.Unlock()
 				if steps++; steps == kill {
 					died = true
 					panic("killed")
