@@ -236,7 +236,7 @@ func globalActions(c *call) (int, any, error) {
 	}
 	found := []obj{}
 	for _, id := range ids {
-		if a, ok := c.p.Actions[id]; ok && !a.Hidden {
+		if a, ok := c.action(id); ok {
 			found = append(found, a.view(c.now))
 		}
 	}
@@ -252,8 +252,8 @@ func gone(announcement string) error {
 
 func getAction(c *call) (int, any, error) {
 	id := c.ids[len(c.ids)-1]
-	a, ok := c.p.Actions[id]
-	if !ok || a.Hidden {
+	a, ok := c.action(id)
+	if !ok {
 		return 0, nil, notFound("action", id)
 	}
 	return 200, obj{"action": a.view(c.now)}, nil
@@ -263,9 +263,19 @@ func getAction(c *call) (int, any, error) {
 // included.
 func kindActions(kind string) handler {
 	return func(c *call) (int, any, error) {
-		return c.listActions(func(a *action) bool {
+		keep := func(a *action) bool {
 			return slices.ContainsFunc(a.On, func(r resource) bool { return r.Type == kind })
-		})
+		}
+		if kind != "server" || c.s.opts.Past.Actions == 0 || c.r.URL.Query().Has("id") {
+			return c.listActions(keep)
+		}
+		var kept []*action
+		for _, id := range slices.Sorted(maps.Keys(c.p.Actions)) {
+			if a := c.p.Actions[id]; !a.Hidden && keep(a) {
+				kept = append(kept, a)
+			}
+		}
+		return c.listPast(kept)
 	}
 }
 

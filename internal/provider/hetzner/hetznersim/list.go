@@ -54,29 +54,38 @@ func (c *call) list(rules listRules, in []view) (int, any, error) {
 		return 0, nil, err
 	}
 	rules.order(q["sort"], views)
-	page, perPage, err := pageOf(q)
+	from, to, meta, err := c.cut(q, len(views))
 	if err != nil {
 		return 0, nil, err
 	}
-	if most := c.s.opts.MaxPerPage; most > 0 {
-		perPage = min(perPage, most)
-	}
-	from := min((page-1)*perPage, len(views))
-	to := min(from+perPage, len(views))
 	items := make([]obj, 0, to-from)
 	for _, v := range views[from:to] {
 		items = append(items, v.body)
 	}
-	last := max(1, (len(views)+perPage-1)/perPage)
-	meta := obj{"page": page, "per_page": perPage, "previous_page": nil, "next_page": nil,
-		"last_page": last, "total_entries": len(views)}
+	return 200, obj{rules.key: items, "meta": obj{"pagination": meta}}, nil
+}
+
+// cut finds the page of a list of so many that is asked for.
+func (c *call) cut(q url.Values, total int) (from, to int, meta obj, err error) {
+	page, perPage, err := pageOf(q)
+	if err != nil {
+		return 0, 0, nil, err
+	}
+	if most := c.s.opts.MaxPerPage; most > 0 {
+		perPage = min(perPage, most)
+	}
+	from = min((page-1)*perPage, total)
+	to = min(from+perPage, total)
+	last := max(1, (total+perPage-1)/perPage)
+	meta = obj{"page": page, "per_page": perPage, "previous_page": nil, "next_page": nil,
+		"last_page": last, "total_entries": total}
 	if page > 1 {
 		meta["previous_page"] = min(page-1, last)
 	}
 	if page < last {
 		meta["next_page"] = page + 1
 	}
-	return 200, obj{rules.key: items, "meta": obj{"pagination": meta}}, nil
+	return from, to, meta, nil
 }
 
 // check refuses parameters that the document does not list.

@@ -45,6 +45,9 @@ type Options struct {
 	// MaxPerPage makes pages smaller than asked for, without a word; 0 means the
 	// vendor's limit.
 	MaxPerPage int
+	// Past are actions from before the simulator began. They are in the list of
+	// all servers' actions, and can be looked up by id.
+	Past Past
 	// Backend puts something real behind the servers; nil means nothing.
 	Backend Backend
 	// StateFile, when set, is where the state is read from at the start and
