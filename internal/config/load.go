@@ -30,7 +30,7 @@ type Options struct {
 	// Installation is used when the file names none. When both are empty the
 	// file is refused.
 	Installation string
-	// Overlay is a document with providers, sinks, sources and secrets that are
+	// Overlay has documents with providers, sinks, sources and secrets that are
 	// added to the file's at each load; those that the file names itself win.
 	Overlay []byte
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/tollgate-dev/tollgate/internal/strictyaml"
 )
 
-// overlay adds the providers, sinks, sources and secrets of another document to a
-// file's. What the file names itself stays as it is there.
+// overlay adds the providers, sinks, sources and secrets of other documents to a
+// file's. What the file, or an earlier document, names itself stays as it is there.
 func overlay(file *yaml.Node, text []byte) error {
 	file = rootOf(file)
 	if len(text) == 0 || file.Kind != yaml.MappingNode {
@@ -20,11 +20,18 @@ func overlay(file *yaml.Node, text []byte) error {
 	if err != nil {
 		return err
 	}
-	if len(docs) != 1 || rootOf(docs[0].Node()).Kind != yaml.MappingNode {
-		return errors.New("overlay: want one mapping")
+	for _, d := range docs {
+		more := rootOf(d.Node())
+		if more.Kind != yaml.MappingNode {
+			return errors.New("overlay: want mappings")
+		}
+		unplaced(more)
+		merge(file, more)
 	}
-	more := rootOf(docs[0].Node())
-	unplaced(more)
+	return nil
+}
+
+func merge(file, more *yaml.Node) {
 	for _, list := range []string{"providers", "sinks", "sources"} {
 		addNamed(file, more, list)
 	}
@@ -40,7 +47,6 @@ func overlay(file *yaml.Node, text []byte) error {
 			}
 		}
 	}
-	return nil
 }
 
 // addNamed adds the entries of a list whose names the file does not have.

@@ -52,7 +52,7 @@ func TestOverlay(t *testing.T) {
 func TestOverlayOfSinksAndSources(t *testing.T) {
 	t.Parallel()
 	o := testOptions
-	o.Overlay = []byte("sinks: [{name: r, type: reporting, url: 'http://127.0.0.1:1'}]\nsources: [{name: s, type: hetzner, account: sim, sink: r}]\n")
+	o.Overlay = []byte("sinks: [{name: r, type: reporting, url: 'http://127.0.0.1:1'}]\n---\nsources: [{name: s, type: hetzner, account: sim, sink: r}]\n")
 	mine := base + "sinks:\n  - {name: r, type: reporting, url: 'http://10.0.0.1:1'}\n  - {name: q, type: reporting, url: 'http://10.0.0.2:1'}\nsources: [{name: s, type: hetzner, account: mine, sink: q}]\n"
 	for file, want := range map[string][2]string{base: {"http://127.0.0.1:1", "sim"}, mine: {"http://10.0.0.1:1", "mine"}} {
 		c, err := Parse([]byte(file), "c.yaml", o)

@@ -20,7 +20,7 @@ import (
 )
 
 // portFlags are the flags of tollgate-dev that name ports.
-var portFlags = []string{"temporal-port", "ui-port", "http-port", "metrics-port"}
+var portFlags = []string{"temporal-port", "ui-port", "http-port", "metrics-port", "reporting-port"}
 
 // site is a directory in which a person starts tollgate-dev.
 type site struct {
@@ -130,12 +130,12 @@ func TestDev(t *testing.T) {
 	sites := newTargets(t)
 	first := s.start()
 	first.says(devStart, "Ctrl-C stops.")
-	for flag, path := range map[string]string{"ui-port": "", "http-port": "/v1/proxies", "metrics-port": "/metrics"} {
+	for flag, path := range map[string]string{"ui-port": "", "http-port": "/v1/proxies", "metrics-port": "/metrics", "reporting-port": "/login?token="} {
 		if want := s.url(flag, path); !strings.Contains(first.output(), want) {
 			t.Errorf("tollgate-dev does not print %s:\n%s", want, first.output())
 		}
 	}
-	for _, url := range []string{s.url("ui-port", "/"), s.url("http-port", "/readyz"), s.url("metrics-port", "/metrics")} {
+	for _, url := range []string{s.url("ui-port", "/"), s.url("http-port", "/readyz"), s.url("metrics-port", "/metrics"), s.url("reporting-port", "/healthz")} {
 		if err := get(t, url); err != nil {
 			t.Error(err)
 		}
@@ -154,7 +154,7 @@ func TestDev(t *testing.T) {
 		t.Error(err)
 	}
 
-	second := s.start("--temporal-port", freePort(t), "--ui-port", freePort(t), "--http-port", freePort(t), "--metrics-port", freePort(t))
+	second := s.start("--temporal-port", freePort(t), "--ui-port", freePort(t), "--http-port", freePort(t), "--metrics-port", freePort(t), "--reporting-port", freePort(t))
 	if code := second.ended(time.Minute); code != 1 {
 		t.Errorf("a second tollgate-dev on one state directory ended with exit code %d", code)
 	}

@@ -24,6 +24,8 @@ const (
 	tokenName        = "token"
 	configName       = "tollgate.yaml"
 	logName          = "tollgate.log"
+	// ReportingTokenName is the file with the bearer token of the Reporting API.
+	ReportingTokenName = "reporting-token"
 )
 
 const (
@@ -87,8 +89,12 @@ func Open(dir string) (_ *State, err error) {
 	if err != nil {
 		return nil, err
 	}
-	_, _, err = s.generated(tokenName, func() string { return base64.RawURLEncoding.EncodeToString(random(tokenBytes)) })
-	return s, err
+	for _, name := range []string{tokenName, ReportingTokenName} {
+		if _, _, err = s.generated(name, func() string { return base64.RawURLEncoding.EncodeToString(random(tokenBytes)) }); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
 }
 
 // Close lets go of the directory.
@@ -102,8 +108,16 @@ func (s *State) Path(name string) string { return filepath.Join(s.Dir, name) }
 func (s *State) TokenFile() string { return s.Path(tokenName) }
 
 // Token reads the bearer token.
-func (s *State) Token() (string, error) {
-	b, err := os.ReadFile(s.TokenFile())
+func (s *State) Token() (string, error) { return readToken(s.TokenFile()) }
+
+// ReportingTokenFile is the file with the bearer token of the Reporting API.
+func (s *State) ReportingTokenFile() string { return s.Path(ReportingTokenName) }
+
+// ReportingToken reads the bearer token of the Reporting API.
+func (s *State) ReportingToken() (string, error) { return readToken(s.ReportingTokenFile()) }
+
+func readToken(path string) (string, error) {
+	b, err := os.ReadFile(path)
 	if err != nil {
 		return "", fmt.Errorf("token: %w", err)
 	}
@@ -129,7 +143,7 @@ func (s *State) EnsureConfig(probeTarget func() (string, error)) (path string, e
 		return "", err
 	}
 	text := strings.NewReplacer("INSTALLATION", s.Installation, "PROBE_TARGET", target).Replace(configTemplate)
-	if err := write(path, text); err != nil {
+	if err := Write(path, text); err != nil {
 		return "", fmt.Errorf("configuration: %w", err)
 	}
 	return path, nil
@@ -157,7 +171,7 @@ func (s *State) generated(name string, generate func() string) (value string, fr
 	b, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		value = generate()
-		if err := write(path, value+"\n"); err != nil {
+		if err := Write(path, value+"\n"); err != nil {
 			return "", false, fmt.Errorf("%s: %w", name, err)
 		}
 		return value, true, nil
@@ -171,9 +185,9 @@ func (s *State) generated(name string, generate func() string) (value string, fr
 	return value, false, nil
 }
 
-// write makes a file of this user in one step: a reader sees all of it or
+// Write makes a file of this user in one step: a reader sees all of it or
 // nothing, a killed process leaves no half of it.
-func write(path, content string) error {
+func Write(path, content string) error {
 	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*") // mode 0600
 	if err != nil {
 		return err

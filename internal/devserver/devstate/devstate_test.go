@@ -102,7 +102,7 @@ func TestFilesArePrivate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := map[string]os.FileMode{".": 0o700, "installation": 0o600, "lock": 0o600, "token": 0o600, "tollgate.log": 0o600, "tollgate.yaml": 0o600}
+	want := map[string]os.FileMode{".": 0o700, "installation": 0o600, "lock": 0o600, "token": 0o600, "reporting-token": 0o600, "tollgate.log": 0o600, "tollgate.yaml": 0o600}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("modes (-want +got):\n%s", diff)
 	}

@@ -36,7 +36,7 @@ const (
 // Hetzner is a running simulator of Hetzner Cloud.
 type Hetzner struct {
 	dir, addr, token string
-	sim              *hetznersim.Sim
+	sim, day         *hetznersim.Sim
 	machines         *Machines
 	server           *http.Server
 }
@@ -60,7 +60,8 @@ func StartHetzner(dir string, log *slog.Logger) (*Hetzner, error) {
 	h := &Hetzner{dir: dir, addr: l.Addr().String(), token: token, machines: NewMachines(hetznerNetwork, log)}
 	h.sim = hetznersim.New(hetznersim.Options{Backend: h.machines, StateFile: filepath.Join(dir, stateFile), Logger: log})
 	h.sim.AddProject("tollgate-dev", token)
-	h.server = &http.Server{Handler: h.sim, ReadHeaderTimeout: 10 * time.Second, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn)}
+	h.day = newDay(dir, token, log)
+	h.server = &http.Server{Handler: h.handler(), ReadHeaderTimeout: 10 * time.Second, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn)}
 	go func() {
 		if err := h.server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 			log.Error("simulator ended", "error", err)
@@ -119,7 +120,7 @@ secrets:
 // Close stops the simulator and its proxies, and keeps its state.
 func (h *Hetzner) Close(ctx context.Context) error {
 	err := h.server.Shutdown(ctx)
-	err = errors.Join(err, h.sim.Close(ctx))
+	err = errors.Join(err, h.sim.Close(ctx), h.day.Close(ctx))
 	h.machines.Close()
 	return err
 }

@@ -21,6 +21,7 @@ func (d *dev) announce(token string) {
 	d.say("  Web UI           %s", d.engine.UIURL())
 	d.say("    decoded        %s", d.httpURL()+codec.PathLogin+"?token="+url.QueryEscape(token))
 	d.say("  discovery API    %s/v1/proxies, token in %s", d.httpURL(), shown(d.state.TokenFile()))
+	d.sayReporting()
 	d.say("  metrics          http://%s/metrics", loopback(d.opts.metricsPort))
 	d.say("  Temporal         %s, namespace default", d.engine.HostPort())
 	d.say("  configuration    %s", shown(d.config))
@@ -36,22 +37,36 @@ func (d *dev) announce(token string) {
 // firstSteps are commands that work as they stand, in the directory that
 // tollgate-dev was started in.
 func (d *dev) firstSteps() []string {
-	cli := "tollgate"
-	if self, err := os.Executable(); err == nil {
-		cli = shown(filepath.Join(filepath.Dir(self), "tollgate"))
-	}
+	cli := sibling("tollgate")
 	var steps []string
 	if env := d.clientEnv(); len(env) > 0 {
 		steps = append(steps, "export "+strings.Join(env, " "))
 	}
 	if d.hetzner != nil {
-		steps = append(steps, cli+" proxy create cloud --provider "+simcloud.HetznerProvider+" --wait")
+		steps = append(steps, cli+" proxy create cloud --provider "+simcloud.HetznerProvider+" --wait", sibling("tollgate-dev")+" demo-day"+d.stateDirFlag())
 	}
 	return append(steps,
 		cli+" proxy create demo --provider local --wait",
 		cli+" proxy list",
 		`curl -H "Authorization: Bearer $(cat `+quoted(shown(d.state.TokenFile()))+`)" `+d.httpURL()+"/v1/proxies",
 	)
+}
+
+// sibling is one of the programs beside this one.
+func sibling(name string) string {
+	self, err := os.Executable()
+	if err != nil {
+		return name
+	}
+	return shown(filepath.Join(filepath.Dir(self), name))
+}
+
+// stateDirFlag is what a command needs to find this state directory.
+func (d *dev) stateDirFlag() string {
+	if abs, err := filepath.Abs(defaultOptions().stateDir); err == nil && abs == d.state.Dir {
+		return ""
+	}
+	return " --state-dir " + quoted(shown(d.state.Dir))
 }
 
 // clientEnv is what the command line cannot find by itself.

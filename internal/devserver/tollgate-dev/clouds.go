@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"slices"
 	"time"
@@ -30,13 +31,14 @@ func (d *dev) simulate() error {
 	return nil
 }
 
-// overlay is what the simulators add to the configuration; the file stays as it
-// is.
+// overlay is what the Reporting API and the simulators add to the configuration;
+// the file stays as it is.
 func (d *dev) overlay() []byte {
-	if d.hetzner == nil {
-		return nil
+	docs := [][]byte{d.reportingOverlay()}
+	if d.hetzner != nil {
+		docs = append(docs, d.hetzner.Config(), d.hetzner.Sources(reportingSink))
 	}
-	return d.hetzner.Config()
+	return bytes.Join(docs, []byte("---\n"))
 }
 
 // sayClouds prints where the simulators are.

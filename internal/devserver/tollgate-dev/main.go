@@ -1,6 +1,6 @@
 // Command tollgate-dev runs all of Tollgate on one machine, in the foreground:
 // the embedded Temporal engine with its Web UI as a supervised child process;
-// workers, discovery API, codec and sweeps in this one. Everything listens on
+// workers, discovery API, Reporting API, codec and sweeps in this one. Everything listens on
 // loopback and everything is kept in one directory. Started again it continues
 // where it was: the proxies of provider local outlive it.
 package main
@@ -30,6 +30,8 @@ func main() {
 		go forceOnSecondSignal(ctx, stop)
 		return run(ctx, o, os.Stdout)
 	})
+	cmd.CompletionOptions.DisableDefaultCmd = true
+	cmd.AddCommand(newDayCommand(os.Stdout))
 	if err := cmd.ExecuteContext(ctx); err != nil && !errors.Is(err, context.Canceled) {
 		fmt.Fprintln(os.Stderr, "tollgate-dev:", err)
 		os.Exit(exitFailure)
@@ -52,8 +54,8 @@ func newCommand(o *options, run func(context.Context) error) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "tollgate-dev",
 		Short: "Run all of Tollgate on this machine",
-		Long: "Runs the embedded Temporal engine with its Web UI, the worker, the discovery API and\n" +
-			"the sweeps in the foreground, on loopback. Everything is kept in the state directory;\n" +
+		Long: "Runs the embedded Temporal engine with its Web UI, the worker, the discovery API, the\n" +
+			"Reporting API and the sweeps in the foreground, on loopback. Everything is kept in the state directory;\n" +
 			"started again it continues where it was, proxies included.",
 		Example: "  tollgate-dev\n" +
 			"  tollgate-dev --temporal-port 17233 --ui-port 18233   # beside another Temporal\n" +
@@ -75,6 +77,7 @@ func newCommand(o *options, run func(context.Context) error) *cobra.Command {
 	f.IntVar(&o.uiPort, flagUI, o.uiPort, "`port` of Temporal's Web UI")
 	f.IntVar(&o.httpPort, flagHTTP, o.httpPort, "`port` of discovery, health, codec and webhooks")
 	f.IntVar(&o.metricsPort, flagMetrics, o.metricsPort, "`port` of the Prometheus metrics")
+	f.IntVar(&o.reportingPort, flagReporting, o.reportingPort, "`port` of the Reporting API and its pages")
 	f.StringVar(&o.configFile, "config", o.configFile, "configuration `file` (default: tollgate.yaml in the state directory, made at the first start)")
 	f.StringArrayVar(&o.with, "with", nil, "also run a `simulator` and a provider for it, beside those of the configuration: hetzner-sim")
 	return cmd

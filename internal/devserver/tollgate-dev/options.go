@@ -12,25 +12,29 @@ import (
 
 // Flags that name ports.
 const (
-	flagTemporal = "temporal-port"
-	flagUI       = "ui-port"
-	flagHTTP     = "http-port"
-	flagMetrics  = "metrics-port"
+	flagTemporal  = "temporal-port"
+	flagUI        = "ui-port"
+	flagHTTP      = "http-port"
+	flagMetrics   = "metrics-port"
+	flagReporting = "reporting-port"
 )
+
+const useReporting = "the Reporting API"
 
 // options are the command line.
 type options struct {
-	stateDir     string
-	temporalPort int
-	uiPort       int
-	httpPort     int
-	metricsPort  int
-	configFile   string
-	with         []string
+	stateDir      string
+	temporalPort  int
+	uiPort        int
+	httpPort      int
+	metricsPort   int
+	reportingPort int
+	configFile    string
+	with          []string
 }
 
 func defaultOptions() options {
-	return options{stateDir: ".tollgate", temporalPort: 7233, uiPort: 8233, httpPort: 7280, metricsPort: 7290}
+	return options{stateDir: ".tollgate", temporalPort: 7233, uiPort: 8233, httpPort: 7280, metricsPort: 7290, reportingPort: 7270}
 }
 
 // port is one of the ports and the flag that sets it.
@@ -46,6 +50,7 @@ func (o options) ports() []port {
 		{flagUI, o.uiPort, "the Web UI"},
 		{flagHTTP, o.httpPort, "the discovery API"},
 		{flagMetrics, o.metricsPort, "the metrics"},
+		{flagReporting, o.reportingPort, useReporting},
 	}
 }
 

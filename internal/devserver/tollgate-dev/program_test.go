@@ -129,6 +129,15 @@ func (s site) url(flag, path string) string { return "http://" + loopback(s.port
 
 func (s site) start(t *testing.T, more ...string) *program {
 	t.Helper()
+	args := []string{"--state-dir", s.dir}
+	for flag, port := range s.ports {
+		args = append(args, "--"+flag, strconv.Itoa(port))
+	}
+	return s.launch(t, append(args, more...)...)
+}
+
+func (s site) launch(t *testing.T, args ...string) *program {
+	t.Helper()
 	engine, err := enginebin.Ensure(t.Context(), os.Stderr)
 	if err != nil {
 		t.Fatal(err)
@@ -137,11 +146,7 @@ func (s site) start(t *testing.T, more ...string) *program {
 	if err != nil {
 		t.Fatal(err)
 	}
-	args := []string{"--state-dir", s.dir}
-	for flag, port := range s.ports {
-		args = append(args, "--"+flag, strconv.Itoa(port))
-	}
-	p := &program{t: t, cmd: exec.Command(self, append(args, more...)...), done: make(chan struct{})}
+	p := &program{t: t, cmd: exec.Command(self, args...), done: make(chan struct{})}
 	p.cmd.Env = append(os.Environ(), asProgram+"=1", enginebin.EnvPath+"="+engine, local.BinaryEnv+"="+localtest.Binary(t))
 	r, w, err := os.Pipe()
 	if err != nil {

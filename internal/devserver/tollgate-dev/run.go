@@ -22,6 +22,8 @@ import (
 	"github.com/tollgate-dev/tollgate/internal/devserver/simcloud"
 	"github.com/tollgate-dev/tollgate/internal/provider"
 	"github.com/tollgate-dev/tollgate/internal/provider/all"
+	sinks "github.com/tollgate-dev/tollgate/internal/reporting/sink/all"
+	sources "github.com/tollgate-dev/tollgate/internal/source/all"
 	"github.com/tollgate-dev/tollgate/internal/telemetry"
 	"github.com/tollgate-dev/tollgate/internal/temporalclient"
 )
@@ -48,6 +50,8 @@ type dev struct {
 	level   *slog.LevelVar
 	engine  *devserver.Server
 	hetzner *simcloud.Hetzner // nil without --with hetzner-sim
+	// reportingToken opens the Reporting API.
+	reportingToken string
 	// probes is the listener whose address a new configuration names; it is kept
 	// open so that nobody else takes the port in between.
 	probes  net.Listener
@@ -58,7 +62,7 @@ type dev struct {
 func run(ctx context.Context, o options, out io.Writer) error {
 	d := &dev{opts: o, out: out, level: new(slog.LevelVar)}
 	defer d.close()
-	if err := d.prepare(); err != nil {
+	if err := d.prepare(ctx); err != nil {
 		return o.explain(err)
 	}
 	if err := d.startEngine(ctx); err != nil {
@@ -80,7 +84,7 @@ func (d *dev) close() {
 
 // prepare does all that can fail by a mistake of the user, before anything
 // takes time.
-func (d *dev) prepare() (err error) {
+func (d *dev) prepare(ctx context.Context) (err error) {
 	if d.state, err = devstate.Open(d.opts.stateDir); err != nil {
 		var inUse *devstate.InUseError
 		if errors.As(err, &inUse) {
@@ -92,7 +96,7 @@ func (d *dev) prepare() (err error) {
 	for _, p := range d.opts.ports() {
 		// The engine's ports may still be held by the engine of a run that was
 		// killed; devserver waits for it.
-		if p.flag == flagHTTP || p.flag == flagMetrics {
+		if p.flag != flagTemporal && p.flag != flagUI {
 			if err := devserver.CheckPort(p.port, p.use); err != nil {
 				return err
 			}
@@ -108,12 +112,15 @@ func (d *dev) prepare() (err error) {
 	if _, err := codec.Create(d.state.Path(app.KeyFileName)); err != nil && !errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("codec key file: %w", err)
 	}
-	options := config.Options{Types: all.Types(), Installation: d.state.Installation}
+	options := config.Options{Types: all.Types(), SourceTypes: sources.Types(), SinkTypes: sinks.Types(), Installation: d.state.Installation}
 	cfg, err := config.Load(d.config, options)
 	if err != nil {
 		return err
 	}
 	if err := d.openLog(cfg); err != nil {
+		return err
+	}
+	if err := d.serveReporting(ctx); err != nil {
 		return err
 	}
 	if err := d.simulate(); err != nil {
@@ -268,6 +275,9 @@ func (d *dev) work(ctx context.Context) error {
 		case <-ctx.Done():
 		}
 	}()
+	if err := d.writeAddresses(); err != nil {
+		return err
+	}
 	go func() {
 		select {
 		case <-a.Ready():

@@ -183,6 +183,12 @@ func TestPagesWantASignIn(t *testing.T) {
 			t.Errorf("next %q leads to %s with status %d, want %s", next, at, code, want)
 		}
 	}
+	// A link with the token signs in too.
+	for query, want := range map[string]string{"?token=wrong": "/login?token=wrong", "?token=secret": "/", "?token=secret&next=//evil.example": "/"} {
+		if _, at, _ := g.visit(g.browser(), "/login"+query); at != want {
+			t.Errorf("%s leads to %s, want %s", query, at, want)
+		}
+	}
 	// The session of one token is none with another.
 	other := newRig(t, withToken("other"))
 	u, err := url.Parse(g.url)
