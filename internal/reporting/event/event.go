@@ -195,7 +195,7 @@ func (d Data) validateSizes() []error {
 		switch {
 		case !wordPattern.MatchString(name):
 			errs = append(errs, fmt.Errorf("data.%s: the name %q is not valid: want %s", where, name, wordPattern))
-		case closed && where != "counters" && !slices.Contains(fields, name):
+		case closed && where != "counters" && !Takes(d.Platform, d.Resource.Type, name):
 			errs = append(errs, fmt.Errorf("data.%s: %q is no size field of a %s at %s: want one of %v",
 				where, name, d.Resource.Type, d.Platform, fields))
 		}

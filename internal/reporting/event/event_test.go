@@ -141,11 +141,41 @@ func TestValidateNamesWhatIsWrong(t *testing.T) {
 
 func TestFieldsWithoutATableAreFree(t *testing.T) {
 	t.Parallel()
-	e := event.New(event.ShootWorkerScale, at, event.Data{Platform: event.Gardener, Account: "garden-a",
-		Resource: event.Resource{Type: event.Shoot, ID: "u"}, Change: "generation:4",
-		Size: event.Size{"workers": event.Int(3), "machine_type": event.Text("m1")}})
+	e := event.New(event.TypeOf("tape", "resize"), at, event.Data{Platform: "attic", Account: "a",
+		Resource: event.Resource{Type: "tape", ID: "u"}, Change: "n:4",
+		Size: event.Size{"metres": event.Int(3), "colour": event.Text("red")}})
 	if err := e.Validate(); err != nil {
 		t.Error(err)
+	}
+}
+
+// A shoot has fields for each of its pools.
+func TestPoolFields(t *testing.T) {
+	t.Parallel()
+	scale := func(size event.Size) event.Event {
+		return event.New(event.ShootWorkerScale, at, event.Data{Platform: event.Gardener, Account: "live/acme",
+			Resource: event.Resource{Type: event.Shoot, ID: "u"}, Change: "scale:4", Size: size})
+	}
+	good := event.Size{event.WorkerCount: event.Int(4),
+		event.PoolWorkerCount("a"): event.Int(3), event.PoolMachineType("a"): event.Text("m1.large"),
+		event.PoolWorkerCount("gpu-2"): event.Int(1), event.PoolMachineType("gpu-2"): event.Text("4"),
+		event.PoolWorkerCount("machine-type"): event.Int(0), event.PoolMachineType("worker-count"): event.Text("x")}
+	if err := scale(good).Validate(); err != nil {
+		t.Error(err)
+	}
+	if len(good) != 7 {
+		t.Errorf("two pools share a field: %v", good)
+	}
+	for field, want := range map[string]string{
+		"workers": "no size field", "pool_worker_count": "no size field", "pool_machine_type": "no size field", "pool_a_count": "no size field",
+		event.PoolMachineType("a"): "is a number: want a word",
+	} {
+		if err := scale(event.Size{field: event.Int(1)}).Validate(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", field, err, want)
+		}
+	}
+	if err := scale(event.Size{event.PoolWorkerCount("a"): event.Text("many")}).Validate(); err == nil {
+		t.Error("a count that is a word")
 	}
 }
 

@@ -183,12 +183,49 @@ const (
 	Bus            = "bus"
 	LANID          = "lan_id"
 	FirewallActive = "firewall_active"
+	// WorkerCount is the number of worker nodes that were ordered at least, over all
+	// pools; PoolWorkerCount is that of one pool.
+	WorkerCount = "worker_count"
 )
 
 var words = []string{ServerType, MachineType, IPVersion, Kind, Flavor, Bus, LANID, FirewallActive}
 
 // IsWord reports whether a size field of one of the tables is a word.
-func IsWord(field string) bool { return slices.Contains(words, field) }
+func IsWord(field string) bool {
+	return slices.Contains(words, field) || IsPool(field) && strings.HasSuffix(field, poolMachineType)
+}
+
+// The size fields of a worker pool of a shoot: pool_<name>_worker_count, a number,
+// and pool_<name>_machine_type, a word. A shoot has as many of them as it has
+// pools. A pool that is gone has no workers and keeps the word that it had last.
+const (
+	poolPrefix      = "pool_"
+	poolWorkerCount = "_" + WorkerCount
+	poolMachineType = "_" + MachineType
+)
+
+// PoolWorkerCount and PoolMachineType name the fields of a pool. Names of pools
+// have no underscores, so that different pools have different fields.
+func PoolWorkerCount(pool string) string { return poolField(pool) + poolWorkerCount }
+
+// PoolMachineType is described at PoolWorkerCount.
+func PoolMachineType(pool string) string { return poolField(pool) + poolMachineType }
+
+func poolField(pool string) string { return poolPrefix + strings.ReplaceAll(pool, "-", "_") }
+
+// IsPool reports whether a size field is one of a worker pool.
+func IsPool(field string) bool {
+	rest, ok := strings.CutPrefix(field, poolPrefix)
+	return ok && (len(rest) > len(poolWorkerCount) && strings.HasSuffix(rest, poolWorkerCount) ||
+		len(rest) > len(poolMachineType) && strings.HasSuffix(rest, poolMachineType))
+}
+
+// Takes reports whether a size field may be one of a resource type: it is in the
+// table, or one of the worker pools of a shoot, or there is no table.
+func Takes(p Platform, r ResourceType, field string) bool {
+	names, closed := fields[p][r]
+	return !closed || slices.Contains(names, field) || p == Gardener && r == Shoot && IsPool(field)
+}
 
 var fields = map[Platform]map[ResourceType][]string{
 	Hetzner: {
@@ -209,11 +246,12 @@ var fields = map[Platform]map[ResourceType][]string{
 		NIC:               {LANID, FirewallActive},
 		ManagedKubernetes: {NodeCount, Cores, RAMGB},
 	},
-	Harbor: {Repository: {StorageGB}},
+	Gardener: {Shoot: {WorkerCount}},
+	Harbor:   {Repository: {StorageGB}},
 }
 
-// Fields lists the size fields of a resource type. ok is false when there is no
-// list: then any field goes.
+// Fields lists the size fields that every resource of a type has. ok is false when
+// there is no list: then any field goes.
 func Fields(p Platform, r ResourceType) (names []string, ok bool) {
 	names, ok = fields[p][r]
 	return slices.Clone(names), ok
