@@ -3,6 +3,7 @@ package source
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/tollgate-dev/tollgate/internal/reporting/event"
 )
@@ -21,8 +22,12 @@ type Item struct {
 // Kind describes what a source knows of resources of one type.
 type Kind struct {
 	Type event.ResourceType
-	// Verbs are what can happen: "create" in server.create.end.
+	// Verbs are what can happen: "create" in server.create.end. One with a dot is
+	// all that follows the resource type: "worker.scale" in shoot.worker.scale.
 	Verbs []string
+	// Silent are those of Verbs that the feed never shows. The inventory finds
+	// them out by comparing listings.
+	Silent []string
 }
 
 // Verbs of a resource's life, which every kind has.
@@ -31,8 +36,25 @@ const (
 	VerbDelete = "delete"
 )
 
+// Verbs by which an inventory says that the size or the state of a resource is
+// another one than what was reported. A kind that lacks VerbResize is one whose
+// resources keep their size for life.
+const (
+	VerbResize   = "resize"
+	VerbPowerOn  = "power_on"
+	VerbPowerOff = "power_off"
+)
+
+// Has reports whether a verb is one of the kind's.
+func (k Kind) Has(verb string) bool { return slices.Contains(k.Verbs, verb) }
+
 // EventType is the type of the events with this verb.
-func (k Kind) EventType(verb string) event.Type { return event.TypeOf(k.Type, verb) }
+func (k Kind) EventType(verb string) event.Type {
+	if strings.Contains(verb, ".") {
+		return event.Type(string(k.Type) + "." + verb)
+	}
+	return event.TypeOf(k.Type, verb)
+}
 
 // UnknownFields lists the size fields of a resource type that s lacks, in the
 // order of the table.

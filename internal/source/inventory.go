@@ -27,6 +27,9 @@ type Snapshot struct {
 	At time.Time `json:"at"`
 	// Resources are in no particular order, each there once.
 	Resources []Existing `json:"resources"`
+	// Unreadable says, of entries that could not even be told apart, what is odd
+	// about them. While there are any, nothing that is missing counts as gone.
+	Unreadable []string `json:"unreadable,omitempty"`
 }
 
 // Existing is a resource that is there.

@@ -24,6 +24,19 @@ type Reported struct {
 	Since time.Time
 }
 
+// Open tells what was reported to exist and not to have ended, of all accounts of
+// a platform. It is what a source that was away compares with what exists. It may
+// be nil: some sinks cannot be asked.
+type Open func(ctx context.Context, p event.Platform, t event.ResourceType) ([]OpenResource, error)
+
+// OpenResource is a resource that exists as far as was reported.
+type OpenResource struct {
+	Account  string
+	Resource event.Resource
+	Reported
+	State event.State
+}
+
 // Config is what a type's New gets.
 type Config struct {
 	// Name is the configured name of the source, which errors carry.
@@ -40,6 +53,8 @@ type Config struct {
 	Transport provider.Transport
 	// Known tells sizes that were reported.
 	Known Known
+	// Open tells what was reported to exist.
+	Open Open
 }
 
 // Type is a type of sources.
@@ -93,6 +108,8 @@ func CheckType(t Type) error {
 			errs = append(errs, bad("kind %q has no size fields", k.Type))
 		case !slices.Contains(k.Verbs, VerbCreate) || !slices.Contains(k.Verbs, VerbDelete):
 			errs = append(errs, bad("kind %q lacks %s or %s: every resource begins and ends", k.Type, VerbCreate, VerbDelete))
+		case slices.ContainsFunc(k.Silent, func(v string) bool { return !k.Has(v) }):
+			errs = append(errs, bad("kind %q: what is silent is none of its verbs", k.Type))
 		}
 	}
 	return errors.Join(append(errs, CheckExports(t))...)

@@ -18,7 +18,7 @@ func harness() sourcetest.Harness {
 		},
 		Hooks: []sourcetest.Hook{
 			sourcetest.HookBegin, sourcetest.HookLose, sourcetest.HookDuring, sourcetest.HookForget, sourcetest.HookFail,
-			sourcetest.HookHang, sourcetest.HookSkew, sourcetest.HookPoison,
+			sourcetest.HookHang, sourcetest.HookSkew, sourcetest.HookPoison, sourcetest.HookList, sourcetest.HookSpoil,
 		},
 	}
 }

@@ -56,7 +56,7 @@ func (r *reading) finish(ctx context.Context, c source.Cursor) error {
 			changes = append(changes, ch)
 		}
 	}
-	items, err := sz.items(ctx, changes)
+	items, err := sz.items(ctx, changes, !r.out.CaughtUp)
 	if err != nil {
 		return err
 	}
@@ -68,7 +68,7 @@ func (r *reading) finish(ctx context.Context, c source.Cursor) error {
 		sz.warm(ctx)
 	}
 	r.out.Pending, r.out.Next = len(r.Open), r.encode()
-	sz.commit(r.out.Next)
+	sz.commit(r.out.Next, r.out.CaughtUp)
 	return nil
 }
 
@@ -227,7 +227,7 @@ func (s *Source) Derive(ctx context.Context, ref source.Ref) ([]source.Item, err
 	case ch.verb == "":
 		return nil, nil
 	}
-	items, err := s.sizer("").items(ctx, []change{ch})
+	items, err := s.sizer("").items(ctx, []change{ch}, false)
 	if err != nil {
 		return nil, s.wrap(source.OpDerive, err)
 	}

@@ -100,14 +100,14 @@ func New(cfg source.Config) ([]*Source, error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	client := newClient(cfg, o)
+	client, book := newClient(cfg, o), &priceBook{}
 	var out []*Source
 	for _, k := range specs() {
 		if !slices.Contains(o.Kinds, string(k.Type)) {
 			continue
 		}
 		out = append(out, &Source{
-			name: cfg.Name, account: cfg.Account, kind: k, client: client, known: cfg.Known, gapAfter: o.GapAfter, now: time.Now,
+			name: cfg.Name, account: cfg.Account, kind: k, client: client, known: cfg.Known, gapAfter: o.GapAfter, now: time.Now, book: book,
 			log: log.With("source", cfg.Name, "kind", string(k.Type)),
 		})
 	}

@@ -2,6 +2,7 @@ package hetzner
 
 import (
 	"context"
+	"encoding/json"
 
 	"github.com/hetznercloud/hcloud-go/v2/hcloud"
 
@@ -15,9 +16,9 @@ const (
 	verbDowngrade = "downgrade"
 	// verbResize is a change of size; of a server, one whose direction is not
 	// known.
-	verbResize       = "resize"
-	verbPowerOn      = "power_on"
-	verbPowerOff     = "power_off"
+	verbResize       = source.VerbResize
+	verbPowerOn      = source.VerbPowerOn
+	verbPowerOff     = source.VerbPowerOff
 	verbAddTarget    = "add_target"
 	verbRemoveTarget = "remove_target"
 )
@@ -44,6 +45,8 @@ type spec struct {
 	get func(ctx context.Context, c *hcloud.Client, id int64) (*state, error)
 	// all reads one page of all resources.
 	all func(ctx context.Context, c *hcloud.Client, o hcloud.ListOpts) (map[int64]state, *hcloud.Response, error)
+	// existing reads an entry of the list.
+	existing func(raw json.RawMessage) source.Existing
 }
 
 // sized reports whether a verb changes the size of what exists.
@@ -65,6 +68,7 @@ func servers() spec {
 			"create_server": source.VerbCreate, "delete_server": source.VerbDelete, "change_server_type": verbResize,
 			"start_server": verbPowerOn, "stop_server": verbPowerOff, "shutdown_server": verbPowerOff,
 		},
+		existing: existingServer,
 		list: func(ctx context.Context, c *hcloud.Client, o hcloud.ActionListOpts) ([]*hcloud.Action, *hcloud.Response, error) {
 			return c.Server.Action.List(ctx, o)
 		},
@@ -115,8 +119,9 @@ func serverState(v *hcloud.Server) state {
 
 func volumes() spec {
 	return spec{
-		Kind:  source.Kind{Type: event.Volume, Verbs: []string{source.VerbCreate, source.VerbDelete, verbResize}},
-		verbs: map[string]string{"create_volume": source.VerbCreate, "resize_volume": verbResize},
+		Kind:     source.Kind{Type: event.Volume, Verbs: []string{source.VerbCreate, source.VerbDelete, verbResize}, Silent: []string{source.VerbDelete}},
+		verbs:    map[string]string{"create_volume": source.VerbCreate, "resize_volume": verbResize},
+		existing: existingVolume,
 		list: func(ctx context.Context, c *hcloud.Client, o hcloud.ActionListOpts) ([]*hcloud.Action, *hcloud.Response, error) {
 			return c.Volume.Action.List(ctx, o)
 		},
@@ -151,8 +156,9 @@ func volumeState(v *hcloud.Volume) state {
 
 func floatingIPs() spec {
 	return spec{
-		Kind:   source.Kind{Type: event.FloatingIP, Verbs: []string{source.VerbCreate, source.VerbDelete}},
-		silent: true,
+		Kind:     source.Kind{Type: event.FloatingIP, Verbs: []string{source.VerbCreate, source.VerbDelete}, Silent: []string{source.VerbDelete}},
+		silent:   true,
+		existing: existingFloating,
 		list: func(ctx context.Context, c *hcloud.Client, o hcloud.ActionListOpts) ([]*hcloud.Action, *hcloud.Response, error) {
 			return c.FloatingIP.Action.List(ctx, o)
 		},
@@ -201,6 +207,7 @@ func balancers() spec {
 			"create_load_balancer": source.VerbCreate, "delete_load_balancer": source.VerbDelete, "change_load_balancer_type": verbResize,
 			"add_target": verbAddTarget, "remove_target": verbRemoveTarget,
 		},
+		existing: existingBalancer,
 		list: func(ctx context.Context, c *hcloud.Client, o hcloud.ActionListOpts) ([]*hcloud.Action, *hcloud.Response, error) {
 			return c.LoadBalancer.Action.List(ctx, o)
 		},

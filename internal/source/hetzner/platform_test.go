@@ -47,6 +47,8 @@ type platform struct {
 	lost        map[int64]bool
 	bad         map[int64]bool
 	during      func()
+	spoil       func(obj) any
+	noPrices    bool
 	seq         int
 }
 
@@ -141,8 +143,12 @@ func eventID(kind event.ResourceType, id int64, change string) string {
 // ServeHTTP implements http.Handler.
 func (p *platform) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	r.Header.Set("Authorization", "Bearer "+project)
+	if p.noPrices && strings.HasSuffix(r.URL.Path, "/pricing") {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		return
+	}
 	if !strings.Contains(r.URL.Path, "/actions") {
-		p.Sim.ServeHTTP(w, r)
+		p.resources(w, r)
 		p.interpose()
 		return
 	}

@@ -35,6 +35,8 @@ type Source struct {
 	gapAfter      time.Duration
 	now           func() time.Time
 	log           *slog.Logger
+	// book is shared by the kinds of a source.
+	book *priceBook
 
 	sizes sizeCache
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/hetznercloud/hcloud-go/v2/hcloud"
 
@@ -30,41 +31,82 @@ type sizeCache struct {
 	at    source.Cursor
 	warm  bool
 	sizes map[int64]event.Size
+	// past is a listing for changes that are older than it.
+	past *pastList
 }
 
 // sizer finds the sizes for one page. Changes of one resource are handled in
 // their order.
 type sizer struct {
-	s *Source
-	// before are the sizes after the latest change that was handled, put or cached.
-	before map[int64]event.Size
+	s    *Source
+	from source.Cursor
+	// page are the sizes after the latest change of this page; nil is gone. All
+	// others are in the cache, if that has come as far as from.
+	page   map[int64]*event.Size
 	states map[int64]*state // as read for this page; nil is gone
 	warmed bool
 }
 
 // sizer begins a page that follows c.
 func (s *Source) sizer(c source.Cursor) *sizer {
-	z := &sizer{s: s, before: map[int64]event.Size{}, states: map[int64]*state{}}
+	z := &sizer{s: s, from: c, page: map[int64]*event.Size{}, states: map[int64]*state{}}
 	s.sizes.mu.Lock()
 	defer s.sizes.mu.Unlock()
-	if c != "" && s.sizes.at == c {
-		z.before, z.warmed = maps.Clone(s.sizes.sizes), s.sizes.warm
-	}
+	z.warmed = c != "" && s.sizes.at == c && s.sizes.warm
 	return z
 }
 
-// commit keeps what is known for the page that follows.
-func (z *sizer) commit(next source.Cursor) {
-	if len(z.before) > maxCached {
-		clear(z.before)
-		z.warmed = false
+// before is the size after the latest change that was handled, put or cached.
+func (z *sizer) before(id int64) (size event.Size, known bool) {
+	if p, ok := z.page[id]; ok {
+		if p == nil {
+			return nil, false
+		}
+		return *p, true
 	}
 	z.s.sizes.mu.Lock()
 	defer z.s.sizes.mu.Unlock()
-	z.s.sizes.at, z.s.sizes.sizes, z.s.sizes.warm = next, z.before, z.warmed
+	if z.from == "" || z.s.sizes.at != z.from {
+		return nil, false
+	}
+	size, known = z.s.sizes.sizes[id]
+	return size, known
 }
 
-func (z *sizer) put(id int64, st state) { z.before[id] = st.size }
+func (z *sizer) set(id int64, size event.Size) { z.page[id] = &size }
+
+func (z *sizer) put(id int64, st state) { z.set(id, st.size) }
+
+// commit keeps what is known for the page that follows.
+func (z *sizer) commit(next source.Cursor, caughtUp bool) {
+	c := &z.s.sizes
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if caughtUp {
+		c.past = nil
+	}
+	switch {
+	case c.at == next && next != z.from:
+		return // somebody else has read the same page
+	case z.from == "" || c.at != z.from:
+		c.sizes = map[int64]event.Size{}
+	}
+	for range 2 {
+		for id, size := range z.page {
+			if size == nil {
+				delete(c.sizes, id)
+			} else {
+				c.sizes[id] = *size
+			}
+		}
+		if len(c.sizes) <= maxCached {
+			break
+		}
+		clear(c.sizes) // but for what is on this page
+		z.warmed = false
+	}
+	c.at, c.warm = next, z.warmed
+}
 
 // warm reads the sizes of all that exists, once, for the time when some of it is
 // gone. What cannot be read now is tried again with the next page.
@@ -78,8 +120,8 @@ func (z *sizer) warm(ctx context.Context) {
 		return
 	}
 	for id, st := range all {
-		if _, known := z.before[id]; !known {
-			z.before[id] = st.size
+		if _, known := z.before(id); !known {
+			z.set(id, st.size)
 		}
 	}
 	z.warmed = true
@@ -99,19 +141,19 @@ func (z *sizer) list(ctx context.Context) (map[int64]state, error) {
 	}
 }
 
-// items makes the events of changes.
-func (z *sizer) items(ctx context.Context, changes []change) ([]source.Item, error) {
+// items makes the events of changes. bulk says that many more pages follow.
+func (z *sizer) items(ctx context.Context, changes []change, bulk bool) ([]source.Item, error) {
 	reported, err := z.reported(ctx, changes)
 	if err != nil {
 		return nil, err
 	}
-	if err := z.fetch(ctx, changes); err != nil {
+	if err := z.fetch(ctx, changes, bulk); err != nil {
 		return nil, err
 	}
 	var out []source.Item
 	handled := map[int64]bool{}
 	for _, ch := range changes {
-		was := z.before[ch.id]
+		was, _ := z.before(ch.id)
 		// What was reported of a later time, or of this very change, is not the size
 		// before it. A delete changes no size.
 		if r, ok := reported[ch.id]; ok && !handled[ch.id] && (r.Since.Before(ch.at) || ch.verb == source.VerbDelete && r.Since.Equal(ch.at)) {
@@ -154,21 +196,32 @@ func (z *sizer) reported(ctx context.Context, changes []change) (map[int64]sourc
 }
 
 // fetch reads the resources whose size after a change is wanted, as they are.
-func (z *sizer) fetch(ctx context.Context, changes []change) error {
+func (z *sizer) fetch(ctx context.Context, changes []change, bulk bool) error {
 	var want []int64
+	var latest time.Time
 	for _, ch := range changes {
 		if (ch.verb == source.VerbCreate || sized(ch.verb)) && !slices.Contains(want, ch.id) {
 			want = append(want, ch.id)
 		}
-	}
-	if len(want) > maxGets {
-		all, err := z.list(ctx)
-		if err != nil {
-			return err
+		if ch.at.After(latest) {
+			latest = ch.at
 		}
+	}
+	if len(want) == 0 {
+		return nil
+	}
+	all, ok, err := z.past(ctx, latest, bulk)
+	if err == nil && !ok && len(want) > maxGets {
+		all, err = z.list(ctx)
+		ok = true
+	}
+	switch {
+	case err != nil:
+		return err
+	case ok:
 		for _, id := range want {
 			z.states[id] = nil
-			if st, ok := all[id]; ok {
+			if st, there := all[id]; there {
 				z.states[id] = &st
 			}
 		}
@@ -190,7 +243,7 @@ func (z *sizer) item(ctx context.Context, ch change, was event.Size) (source.Ite
 	switch {
 	case verb == source.VerbDelete:
 		d.Size = was
-		delete(z.before, ch.id)
+		z.page[ch.id] = nil
 	case verb == source.VerbCreate || sized(verb):
 		if st := z.states[ch.id]; st != nil {
 			d.Resource.Name, d.Region = st.name, st.region
@@ -206,7 +259,7 @@ func (z *sizer) item(ctx context.Context, ch change, was event.Size) (source.Ite
 		if verb == verbResize && z.s.kind.Type == event.Server {
 			verb = direction(d.PreviousSize, size)
 		}
-		z.before[ch.id] = size
+		z.set(ch.id, size)
 	}
 	if ch.verb == source.VerbCreate || ch.verb == source.VerbDelete || sized(ch.verb) {
 		d.UnknownSize = source.UnknownFields(TypeName, z.s.kind.Type, d.Size)

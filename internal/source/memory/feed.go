@@ -79,8 +79,18 @@ type Feed struct {
 
 	mu      sync.Mutex
 	entries []Entry
+	things  []thing // that exist, by the order of their making
 	last    int64
 	reads   int
+}
+
+// thing is a resource that exists.
+type thing struct {
+	name  string
+	seq   int64 // of its making
+	units int64
+	made  time.Time
+	odd   bool
 }
 
 func (f *Feed) now() time.Time {
@@ -115,8 +125,87 @@ func (f *Feed) Finish(id int64) {
 	for i := range f.entries {
 		if f.entries[i].ID == id && f.entries[i].Finished.IsZero() {
 			f.entries[i].Finished = f.now()
+			f.apply(f.entries[i])
 		}
 	}
+}
+
+// apply makes what exists what a finished entry says.
+func (f *Feed) apply(e Entry) {
+	i := slices.IndexFunc(f.things, func(t thing) bool { return t.name == e.Thing })
+	switch {
+	case e.Verb == source.VerbCreate && i < 0:
+		f.things = append(f.things, thing{name: e.Thing, seq: e.ID, units: e.Units, made: e.Finished})
+	case e.Verb == source.VerbResize && i >= 0:
+		f.things[i].units = e.Units
+	case e.Verb == source.VerbDelete && i >= 0:
+		f.things = slices.Delete(f.things, i, i+1)
+	}
+}
+
+// Vanish takes a thing away without an entry, as platforms do with some of theirs.
+func (f *Feed) Vanish(name string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.things = slices.DeleteFunc(f.things, func(t thing) bool { return t.name == name })
+}
+
+// Set changes the size of a thing, or makes it, without an entry.
+func (f *Feed) Set(name string, units int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	i := slices.IndexFunc(f.things, func(t thing) bool { return t.name == name })
+	if i < 0 {
+		f.last++
+		f.things = append(f.things, thing{name: name, seq: f.last, units: units, made: f.now()})
+		return
+	}
+	f.things[i].units = units
+}
+
+// Spoil makes the platform leave out what it can of a thing.
+func (f *Feed) Spoil(name string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for i := range f.things {
+		f.things[i].odd = f.things[i].odd || f.things[i].name == name
+	}
+}
+
+// Things are the names of what exists.
+func (f *Feed) Things() (names []string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, t := range f.things {
+		names = append(names, t.name)
+	}
+	return names
+}
+
+// list returns the page of things that were made after a sequence number.
+func (f *Feed) list(ctx context.Context, after int64) (page []thing, more bool, err error) {
+	if err := f.enter(ctx); err != nil {
+		return nil, false, err
+	}
+	if f.AfterRead != nil {
+		defer f.AfterRead()
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	size := f.PageSize
+	if size == 0 {
+		size = 10
+	}
+	for _, t := range f.things {
+		switch {
+		case t.seq <= after:
+		case len(page) < size:
+			page = append(page, t)
+		default:
+			return page, true, nil
+		}
+	}
+	return page, false, nil
 }
 
 // Forget removes every entry, as a platform does with old ones.

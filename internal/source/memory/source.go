@@ -24,7 +24,10 @@ type Source struct {
 	feed          *Feed
 }
 
-var _ source.Source = (*Source)(nil)
+var (
+	_ source.Source = (*Source)(nil)
+	_ source.Lister = (*Source)(nil)
+)
 
 // New returns a source of that configured name over a feed, in events of that
 // account.
@@ -125,6 +128,27 @@ func (s *Source) Derive(ctx context.Context, r source.Ref) ([]source.Item, error
 		return nil, s.wrap(source.OpDerive, provider.Wrap(provider.Permanent, source.OpDerive, s.name, string(r), err))
 	}
 	return []source.Item{item}, nil
+}
+
+// List implements source.Lister.
+func (s *Source) List(ctx context.Context) (source.Snapshot, error) {
+	out := source.Snapshot{At: time.Now().UTC()}
+	for after, more := int64(0), true; more; {
+		var page []thing
+		var err error
+		if page, more, err = s.feed.list(ctx, after); err != nil {
+			return source.Snapshot{}, s.wrap(source.OpList, err)
+		}
+		for _, t := range page {
+			after = t.seq
+			x := source.Existing{Account: s.account, Resource: event.Resource{Type: Kind().Type, ID: t.name}}
+			if !t.odd {
+				x.CreatedAt, x.Size = t.made, event.Size{"units": event.Int(t.units)}
+			}
+			out.Resources = append(out.Resources, x)
+		}
+	}
+	return out, nil
 }
 
 // wrap classes a failure. The platform's message is left out: it may repeat what

@@ -157,6 +157,9 @@ const (
 	// The following are for platforms that do such things at all.
 	HookRepeat Hook = "repeat"
 	HookPoison Hook = "poison"
+	// HookList and HookSpoil are for streams that can list.
+	HookList  Hook = "list"
+	HookSpoil Hook = "spoil"
 )
 
 func implements[T any](b Backend) bool { _, ok := b.(T); return ok }
@@ -171,6 +174,7 @@ func hookRules() map[Hook]hookRule {
 		HookBegin: {implements[Starter], false}, HookLose: {implements[Loser], false}, HookDuring: {implements[Interposer], false},
 		HookForget: {implements[Forgetter], false}, HookFail: {implements[Faulter], false}, HookHang: {implements[Hanger], false},
 		HookSkew: {implements[Skewer], false}, HookRepeat: {implements[Repeater], true}, HookPoison: {implements[Poisoner], true},
+		HookList: {implements[Keeper], true}, HookSpoil: {implements[Spoiler], true},
 	}
 }
 
@@ -208,6 +212,8 @@ func RunClause(tb testing.TB, h Harness, c Clause) {
 		}
 		msg := fmt.Sprintf("%s %s was not run: the harness declares no hook %q", c.ID, c.Title, hook)
 		switch {
+		case hook == HookList && os.Getenv(RequireEnv) == "all" && lists(tb, h):
+			tb.Error(msg + ", although the source can list")
 		case hookRules()[hook].optional:
 			tb.Log(msg)
 		case os.Getenv(RequireEnv) == "all":
@@ -218,6 +224,13 @@ func RunClause(tb testing.TB, h Harness, c Clause) {
 		return
 	}
 	Check(tb, h, c)
+}
+
+// lists reports whether the source can list.
+func lists(tb testing.TB, h Harness) bool {
+	e := newEnv(tb, h.withDefaults(), Clause{})
+	_, ok := e.open().(source.Lister)
+	return ok
 }
 
 // Runnable reports whether the harness has all hooks for the clause.

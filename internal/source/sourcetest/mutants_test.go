@@ -28,6 +28,7 @@ type mutant struct {
 	next   func(ctx context.Context, c source.Cursor) (source.Page, error)
 	derive func(ctx context.Context, r source.Ref) ([]source.Item, error)
 	seek   func() source.Cursor
+	list   func(ctx context.Context) (source.Snapshot, error)
 
 	// turn is held by mutants whose defect is no race.
 	turn sync.Mutex
@@ -71,6 +72,25 @@ func (m *mutant) Derive(ctx context.Context, r source.Ref) ([]source.Item, error
 	return m.Source.Derive(ctx, r)
 }
 
+// List implements source.Lister.
+func (m *mutant) List(ctx context.Context) (source.Snapshot, error) {
+	if m.list != nil {
+		return m.list(ctx)
+	}
+	return m.Source.(source.Lister).List(ctx)
+}
+
+// editList changes every good listing.
+func (m *mutant) editList(f func(s *source.Snapshot)) {
+	m.list = func(ctx context.Context) (source.Snapshot, error) {
+		s, err := m.Source.(source.Lister).List(ctx)
+		if err == nil {
+			f(&s)
+		}
+		return s, err
+	}
+}
+
 // edit changes every good page.
 func (m *mutant) edit(f func(p *source.Page)) {
 	m.next = func(ctx context.Context, c source.Cursor) (source.Page, error) {
@@ -112,7 +132,7 @@ func evaluate(t *testing.T, brk func(m *mutant)) (failed []string, said string) 
 func TestMutants(t *testing.T) {
 	t.Parallel()
 	caught := map[string]bool{}
-	for _, d := range defects() {
+	for _, d := range append(defects(), listDefects()...) {
 		caught[d.clause] = true
 		t.Run(d.clause+" "+d.what, func(t *testing.T) {
 			t.Parallel()
@@ -223,4 +243,7 @@ func (r *recorder) Skip(...any) {
 	runtime.Goexit()
 }
 
-var _ source.Source = (*mutant)(nil)
+var (
+	_ source.Source = (*mutant)(nil)
+	_ source.Lister = (*mutant)(nil)
+)

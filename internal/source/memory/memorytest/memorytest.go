@@ -51,6 +51,7 @@ func Harness() sourcetest.Harness {
 		Hooks: []sourcetest.Hook{
 			sourcetest.HookBegin, sourcetest.HookLose, sourcetest.HookDuring, sourcetest.HookForget, sourcetest.HookFail,
 			sourcetest.HookHang, sourcetest.HookSkew, sourcetest.HookRepeat, sourcetest.HookPoison,
+			sourcetest.HookList, sourcetest.HookSpoil,
 		},
 	}
 }
@@ -127,7 +128,7 @@ func (b *Backend) Lose(testing.TB) {
 	clear(b.open)
 	b.mu.Unlock()
 	for id := range open {
-		b.Remove(id)
+		b.Feed.Remove(id)
 	}
 }
 
@@ -179,4 +180,21 @@ func (b *Backend) Hang(testing.TB) func() {
 	}
 	set(hang)
 	return sync.OnceFunc(func() { set(nil); close(hang) })
+}
+
+// Exists implements sourcetest.Keeper.
+func (b *Backend) Exists(testing.TB) []string { return b.Things() }
+
+// Remove implements sourcetest.Keeper.
+func (b *Backend) Remove(testing.TB) {
+	if things := b.Things(); len(things) > 0 {
+		b.Vanish(things[0])
+	}
+}
+
+// Spoil implements sourcetest.Spoiler.
+func (b *Backend) Spoil(testing.TB) {
+	if things := b.Things(); len(things) > 0 {
+		b.Feed.Spoil(things[0])
+	}
 }
