@@ -100,5 +100,5 @@ var (
 // SearchAttributes lists what a namespace must have.
 func SearchAttributes() []temporal.SearchAttributeKey {
 	return append([]temporal.SearchAttributeKey{AttrProvider, AttrNamespace, AttrPhase, AttrReason, AttrHealthy, AttrInstance, AttrIP},
-		cursorAttributes()...)
+		append(cursorAttributes(), shootAttributes()...)...)
 }

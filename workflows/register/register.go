@@ -13,6 +13,7 @@ import (
 	"github.com/tollgate-dev/tollgate/workflows/providerhealth"
 	"github.com/tollgate-dev/tollgate/workflows/proxy"
 	"github.com/tollgate-dev/tollgate/workflows/reaper"
+	"github.com/tollgate-dev/tollgate/workflows/shoot"
 )
 
 // All registers every workflow under its public name.
@@ -24,6 +25,8 @@ func All(r worker.WorkflowRegistry) {
 		workflows.TypeProviderHealth: providerhealth.Workflow,
 		workflows.TypeEventCursor:    eventcursor.Workflow,
 		workflows.TypeReaper:         reaper.Workflow,
+
+		workflows.TypeShootRegistration: shoot.Workflow,
 	} {
 		r.RegisterWorkflowWithOptions(w, workflow.RegisterOptions{Name: name})
 	}

@@ -14,5 +14,6 @@ import (
 func TestReplay(t *testing.T) {
 	t.Parallel()
 	historytest.Replay(t, register.All,
-		workflows.TypeProxy, workflows.TypeFleetWatch, workflows.TypeOrphanGC, workflows.TypeProviderHealth, workflows.TypeReaper, workflows.TypeEventCursor)
+		workflows.TypeProxy, workflows.TypeFleetWatch, workflows.TypeOrphanGC, workflows.TypeProviderHealth, workflows.TypeReaper, workflows.TypeEventCursor,
+		workflows.TypeShootRegistration)
 }
