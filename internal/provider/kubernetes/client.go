@@ -1,0 +1,302 @@
+package kubernetes
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
+
+	"github.com/tollgate-dev/tollgate/internal/provider"
+	"github.com/tollgate-dev/tollgate/internal/telemetry"
+)
+
+// connection makes the client of the API server when it is first needed, and
+// again when the kubeconfig changes.
+type connection struct {
+	opt    options
+	secret func(ctx context.Context, name string) (provider.Sensitive, error)
+	budget func(http.RoundTripper) http.RoundTripper
+
+	mu      sync.Mutex
+	client  *rest.RESTClient
+	version string // of the file that client was made from
+	host    string
+	token   string // a fixed token of the kubeconfig
+}
+
+func newConnection(cfg provider.Config, opt options) *connection {
+	return &connection{opt: opt, secret: cfg.Secret, budget: func(rt http.RoundTripper) http.RoundTripper { return cfg.WithBudget(rt, "") }}
+}
+
+// errAccess is a credential or an address that cannot be had.
+type errAccess struct{ err error }
+
+func (e *errAccess) Error() string { return e.err.Error() }
+func (e *errAccess) Unwrap() error { return e.err }
+
+// rest returns the client. Its retries and its rate limit are off.
+func (c *connection) rest() (*rest.RESTClient, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	version, err := c.fileVersion()
+	if err != nil {
+		return nil, &errAccess{err}
+	}
+	if c.client != nil && version == c.version {
+		return c.client, nil
+	}
+	cfg, err := c.restConfig()
+	if err != nil {
+		return nil, &errAccess{err}
+	}
+	client, err := c.build(cfg)
+	if err != nil {
+		return nil, &errAccess{err}
+	}
+	c.client, c.version, c.host, c.token = client, version, cfg.Host, cfg.BearerToken
+	return client, nil
+}
+
+// fileVersion changes when the kubeconfig does.
+func (c *connection) fileVersion() (string, error) {
+	if c.opt.Kubeconfig == "" {
+		return "", nil
+	}
+	st, err := os.Stat(c.opt.Kubeconfig)
+	if err != nil {
+		return "", fmt.Errorf("kubeconfig: %w", err)
+	}
+	return fmt.Sprintf("%d/%d", st.ModTime().UnixNano(), st.Size()), nil
+}
+
+func (c *connection) restConfig() (*rest.Config, error) {
+	switch {
+	case c.opt.Server != "":
+		return &rest.Config{Host: c.opt.Server, TLSClientConfig: rest.TLSClientConfig{CAFile: c.opt.CAFile}}, nil
+	case c.opt.Kubeconfig == "":
+		cfg, err := rest.InClusterConfig()
+		if err != nil {
+			return nil, fmt.Errorf("service account: %w", err)
+		}
+		return cfg, nil
+	}
+	// What the file says may hold credentials, and what is wrong with it is said
+	// with the text around it: the error stays here.
+	cfg, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(
+		&clientcmd.ClientConfigLoadingRules{ExplicitPath: c.opt.Kubeconfig},
+		&clientcmd.ConfigOverrides{CurrentContext: c.opt.Context}).ClientConfig()
+	if err != nil {
+		return nil, fmt.Errorf("kubeconfig: %s is not usable with context %q: see kubectl --kubeconfig=%s config view", c.opt.Kubeconfig, c.opt.Context, c.opt.Kubeconfig)
+	}
+	return cfg, nil
+}
+
+// apiScheme knows what every answer can be; the objects are read by ourselves.
+var apiScheme = func() *runtime.Scheme {
+	s := runtime.NewScheme()
+	metav1.AddToGroupVersion(s, schema.GroupVersion{Version: "v1"})
+	return s
+}()
+
+// build makes a client. From the outside in: spans, which never see credentials;
+// what answers ask us to wait; the credentials; the request budget, which tells
+// accounts apart by them; the connection.
+func (c *connection) build(cfg *rest.Config) (*rest.RESTClient, error) {
+	cfg = rest.CopyConfig(cfg)
+	cfg.APIPath, cfg.GroupVersion = "/api", &schema.GroupVersion{Version: "v1"}
+	cfg.NegotiatedSerializer = serializer.NewCodecFactory(apiScheme).WithoutConversion()
+	cfg.ContentType, cfg.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
+	cfg.UserAgent = "tollgate"
+	cfg.Timeout = c.opt.CallTimeout
+	cfg.QPS, cfg.RateLimiter = -1, nil
+	cfg.WarningHandler = rest.NoWarnings{}
+	cfg.Wrap(c.budget)
+	if c.opt.Token != "" {
+		cfg.Wrap(func(base http.RoundTripper) http.RoundTripper { return &authorized{c, base} })
+	}
+	hc, err := rest.HTTPClientFor(cfg)
+	if err != nil {
+		return nil, err
+	}
+	hc.Transport = telemetry.Transport(&noted{hc.Transport})
+	return rest.RESTClientForConfigAndClient(cfg, hc)
+}
+
+// authorized adds the token, as it is now, so that a rotated one needs no
+// restart.
+type authorized struct {
+	c    *connection
+	base http.RoundTripper
+}
+
+// RoundTrip implements http.RoundTripper.
+func (t *authorized) RoundTrip(r *http.Request) (*http.Response, error) {
+	s, err := t.c.tokenSecret(r.Context())
+	token := strings.TrimSpace(string(s.Reveal()))
+	if err == nil && (token == "" || strings.ContainsFunc(token, func(c rune) bool { return c <= ' ' || c > '~' })) {
+		err = fmt.Errorf("token: secret %q holds no token", t.c.opt.Token)
+	}
+	if err != nil {
+		if r.Body != nil {
+			_ = r.Body.Close()
+		}
+		return nil, &errAccess{err}
+	}
+	r = r.Clone(r.Context())
+	r.Header.Set("Authorization", "Bearer "+token)
+	return t.base.RoundTrip(r)
+}
+
+func (c *connection) tokenSecret(ctx context.Context) (provider.Sensitive, error) {
+	if c.secret == nil {
+		return provider.Sensitive{}, fmt.Errorf("token: secret %q: there are no secrets", c.opt.Token)
+	}
+	s, err := c.secret(ctx, c.opt.Token)
+	if err != nil {
+		return provider.Sensitive{}, fmt.Errorf("token: %w", err)
+	}
+	return s, nil
+}
+
+// credentials are those that an answer might repeat.
+func (c *connection) credentials(ctx context.Context) (out []provider.Sensitive) {
+	c.mu.Lock()
+	token := c.token
+	c.mu.Unlock()
+	if token != "" {
+		out = append(out, provider.NewSensitive([]byte(token)))
+	}
+	if c.opt.Token != "" {
+		if s, err := c.tokenSecret(context.WithoutCancel(ctx)); err == nil {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+type noteKey struct{}
+
+// note keeps of an answer what the client library drops.
+type note struct{ retryAfter time.Duration }
+
+// noted fills in the note of a request's context.
+type noted struct{ base http.RoundTripper }
+
+// RoundTrip implements http.RoundTripper.
+func (t *noted) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := t.base.RoundTrip(r)
+	if n, ok := r.Context().Value(noteKey{}).(*note); ok && err == nil {
+		if s, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil && s > 0 {
+			n.retryAfter = time.Duration(s) * time.Second
+		}
+	}
+	return resp, err
+}
+
+// apiError is a refusal, or no answer, with the wait that was asked for.
+type apiError struct {
+	err        error
+	retryAfter time.Duration
+}
+
+func (e *apiError) Error() string { return e.err.Error() }
+func (e *apiError) Unwrap() error { return e.err }
+
+// errAnswer is an answer that is well-formed and makes no sense.
+var errAnswer = errors.New("the answer lacks the object that was asked for")
+
+// call is one request.
+type call struct {
+	verb, resource, namespace, name string
+	params                          map[string]string
+	body                            any
+	metadataOnly                    bool
+}
+
+const (
+	acceptMeta     = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+	acceptMetaList = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+)
+
+// do makes one request, once, and returns the answer's body if the API server
+// has done what was asked.
+func (p *Provider) do(ctx context.Context, c call) ([]byte, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	client, err := p.conn.rest()
+	if err != nil {
+		return nil, err
+	}
+	var n note
+	// The library's own log would repeat bodies; its errors say all there is.
+	ctx = klog.NewContext(context.WithValue(ctx, noteKey{}, &n), klog.Logger{})
+	r := client.Verb(c.verb).MaxRetries(0).Namespace(c.namespace).Resource(c.resource)
+	if c.name != "" {
+		r = r.Name(c.name)
+	}
+	for k, v := range c.params {
+		r = r.Param(k, v)
+	}
+	switch {
+	case c.metadataOnly && c.name == "":
+		r = r.SetHeader("Accept", acceptMetaList)
+	case c.metadataOnly:
+		r = r.SetHeader("Accept", acceptMeta)
+	}
+	if c.body != nil {
+		b, err := json.Marshal(c.body)
+		if err != nil {
+			return nil, err
+		}
+		r = r.SetHeader("Content-Type", runtime.ContentTypeJSON).Body(b)
+	}
+	res := r.Do(ctx)
+	if err := res.Error(); err != nil {
+		return nil, &apiError{err, n.retryAfter}
+	}
+	return res.Raw()
+}
+
+// read makes a request whose answer is one object.
+func (p *Provider) read(ctx context.Context, c call, kind string, into metav1.Object) error {
+	b, err := p.do(ctx, c)
+	if err != nil {
+		return err
+	}
+	var tm metav1.TypeMeta
+	if err := json.Unmarshal(b, &tm); err != nil {
+		return fmt.Errorf("the answer is cut off or no JSON: %w", err)
+	}
+	if tm.Kind != kind {
+		return errAnswer
+	}
+	if err := json.Unmarshal(b, into); err != nil {
+		return fmt.Errorf("the answer is no %s: %w", kind, err)
+	}
+	if into.GetUID() == "" || into.GetName() == "" || c.name != "" && into.GetName() != c.name {
+		return errAnswer
+	}
+	return nil
+}
+
+// hostName is the address of the API server, empty before it was needed.
+func (c *connection) hostName() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.host
+}
