@@ -16,6 +16,7 @@ import (
 	"github.com/tollgate-dev/tollgate/internal/config"
 	"github.com/tollgate-dev/tollgate/internal/provider"
 	"github.com/tollgate-dev/tollgate/internal/reporting"
+	reportingapi "github.com/tollgate-dev/tollgate/internal/reporting/api"
 	"github.com/tollgate-dev/tollgate/internal/reporting/event"
 	"github.com/tollgate-dev/tollgate/internal/reporting/sink"
 	sinks "github.com/tollgate-dev/tollgate/internal/reporting/sink/all"
@@ -40,7 +41,7 @@ type tolls struct {
 func (a *App) prepareTolls(ctx context.Context, v *version) error {
 	v.tolls = tolls{hashes: map[string]string{}, sinks: map[string]sink.Sink{}}
 	var errs []error
-	known := map[string]source.Known{}
+	known, open := map[string]source.Known{}, map[string]source.Open{}
 	for _, c := range v.cfg.Sinks {
 		token := func(ctx context.Context) (provider.Sensitive, error) {
 			if c.Token == "" {
@@ -61,14 +62,14 @@ func (a *App) prepareTolls(ctx context.Context, v *version) error {
 				errs = append(errs, c.Annotate(err))
 				continue
 			}
-			known[c.Name] = lastKnown(client)
+			known[c.Name], open[c.Name] = lastKnown(client), stillOpen(client)
 		}
 	}
 	for _, c := range v.cfg.Sources {
 		hash := v.cfg.SourceHash(c, a.hashKey)
 		v.tolls.hashes[c.Name] = hash
 		def := source.Definition{Type: c.Type, ConfigHash: hash, Config: source.Config{
-			Name: c.Name, Account: c.Account, Decode: c.Decode, Secret: a.tokenOf(v), Known: known[c.Sink],
+			Name: c.Name, Account: c.Account, Decode: c.Decode, Secret: a.tokenOf(v), Known: known[c.Sink], Open: open[c.Sink],
 			Logger: telemetry.Component(a.log, "source").With("type", c.Type),
 		}}
 		if a.requests != nil {
@@ -101,6 +102,25 @@ func lastKnown(c *reporting.Client) source.Known {
 			}
 			for id, s := range states {
 				out[event.Resource{Type: t, ID: id}] = source.Reported{Size: s.Size, Since: s.Since}
+			}
+		}
+		return out, nil
+	}
+}
+
+// stillOpen asks a Reporting API what exists as far as was reported.
+func stillOpen(c *reporting.Client) source.Open {
+	return func(ctx context.Context, p event.Platform, t event.ResourceType) ([]source.OpenResource, error) {
+		platform, kind := string(p), string(t)
+		states, err := c.Resources(ctx, reportingapi.ListResourcesParams{Platform: &platform, ResourceType: &kind})
+		if err != nil {
+			return nil, fmt.Errorf("what was reported to exist: %w", err)
+		}
+		var out []source.OpenResource
+		for _, s := range states {
+			if s.Alive {
+				out = append(out, source.OpenResource{Account: s.ExternalID, Resource: event.Resource{Type: t, ID: s.Resource.ID, Name: s.Resource.Name},
+					Reported: source.Reported{Size: s.Size, Since: s.Since}, State: s.State})
 			}
 		}
 		return out, nil
@@ -147,6 +167,7 @@ func (a *App) commitTolls(ctx context.Context, v *version) error {
 			a.log.Error("a source cannot be used", "source", e.Name, "error", e.Err)
 		}
 	}
+	a.cursorIntervals(v)
 	for _, e := range before {
 		if _, still := a.sources.Lookup(e.Name); !still {
 			a.cursors.Forget(e.Name)
