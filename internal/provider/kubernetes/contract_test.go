@@ -12,10 +12,7 @@ func TestContract(t *testing.T) {
 	t.Parallel()
 	for name, config := range map[string]func(*kubernetes.Options){
 		"at the Pod":   nil,
-		"by clusterIP": func(o *kubernetes.Options) { o.Expose = kubernetes.ExposeClusterIP },
-		"by a load balancer": func(o *kubernetes.Options) {
-			o.Expose = kubernetes.ExposeLoadBalancer
-		},
+		"at a Service": func(o *kubernetes.Options) { o.Expose = kubernetes.ExposeClusterIP },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -250,7 +250,9 @@ func (s *Sim) delete(w http.ResponseWriter, r *http.Request, t target) {
 	}
 	if pod, ok := o.(*corev1.Pod); ok {
 		if pod, left := graceful(pod, opts.GracePeriodSeconds); left {
-			s.put(t.key, pod, "MODIFIED")
+			if pod != o {
+				s.put(t.key, pod, "MODIFIED")
+			}
 			writeJSON(w, http.StatusOK, shown(r, t.resource, pod))
 			return
 		}
