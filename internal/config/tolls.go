@@ -41,6 +41,8 @@ type Source struct {
 	Start string
 	// From is Start as a time; zero unless it is one.
 	From time.Time
+	// Registration says how shoots are registered; nil means that they are not.
+	Registration *Registration
 
 	// inner has the block of the type, as providers do.
 	inner Provider
@@ -115,6 +117,8 @@ type rawSource struct {
 	Sink     string    `yaml:"sink"`
 	Interval *duration `yaml:"interval"`
 	Start    string    `yaml:"start"`
+	// Registration is for sources of shoots.
+	Registration *rawRegistration `yaml:"registration"`
 	// Blocks takes every other key: the block named after the type, and mistakes.
 	Blocks map[string]yaml.Node `yaml:",inline"`
 }
@@ -218,9 +222,14 @@ func (v *validator) sources(c *Config, rs []rawSource) {
 			}
 			s.From = t.UTC()
 		}
+		s.Registration = v.registration(c, at+".registration", s, r.Registration)
+		fields := []string{"name", "type", "account", "sink", "interval", "start"}
+		if r.Type == gardenerType {
+			fields = append(fields, "registration")
+		}
 		s.inner = Provider{
 			Name: r.Name, Type: r.Type, file: v.doc.File(), field: at + "." + r.Type, line: v.doc.Locate(at),
-			block: v.typeBlock(at, r.Type, types, r.Blocks, "name", "type", "account", "sink", "interval", "start"),
+			block: v.typeBlock(at, r.Type, types, r.Blocks, fields...),
 		}
 		c.Sources = append(c.Sources, s)
 	}
