@@ -32,8 +32,12 @@ build: engine ## build all programs into bin/
 engine: ## build the embedded Temporal engine, once per version (minutes)
 	@$(GO) run ./internal/devserver/enginebin/mkengine -o $(BIN)/tollgate-engine
 
+.PHONY: promtool
+promtool: ## build promtool for the alert rules' tests, once per version (minutes)
+	@$(GO) run ./internal/devserver/enginebin/mkengine -tool promtool -o $(BIN)/promtool
+
 .PHONY: tools
-tools: ## build the temporal and tctl command lines for the tests, once per version (minutes)
+tools: promtool ## build the temporal and tctl command lines for the tests, once per version (minutes)
 	@$(GO) run ./internal/devserver/enginebin/mkengine -tool temporal -o $(BIN)/temporal
 	@$(GO) run ./internal/devserver/enginebin/mkengine -tool tctl -o $(BIN)/tctl
 
@@ -97,7 +101,7 @@ histories: engine ## record workflow histories for the replay tests; old ones st
 ## Check
 
 .PHONY: check
-check: lint tidy-check docs-check ## all checks that are no tests
+check: lint tidy-check docs-check alerts-check ## all checks that are no tests
 
 .PHONY: lint
 lint: fmt-check vet staticcheck ## format, vet and staticcheck
@@ -139,6 +143,11 @@ docs-check: ## fail if a generated page is stale
 	@old=$$(mktemp -d) && trap 'rm -rf "$$old"' EXIT && cp -R docs "$$old/docs" && \
 	$(MAKE) --no-print-directory docs && \
 	if ! diff -r "$$old/docs" docs; then echo "generated pages were stale and are now renewed: commit them"; exit 1; fi
+
+.PHONY: alerts-check
+alerts-check: promtool ## fail if an alert rule is wrong, or does not fire when its test says so
+	$(BIN)/promtool check rules --lint=all --lint-fatal deploy/prometheus/alerts.yaml
+	$(BIN)/promtool test rules deploy/prometheus/alerts_test.yaml
 
 ## Clean
 

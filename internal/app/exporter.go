@@ -30,5 +30,16 @@ func (a *App) listed() (out []exporter.Stream) {
 	return out
 }
 
+// cursorIntervals are what alerts measure the age of reads by.
+func (a *App) cursorIntervals(v *version) {
+	for _, c := range v.cfg.Sources {
+		if e, ok := a.sources.Lookup(c.Name); ok {
+			for _, s := range e.Streams {
+				a.cursors.Interval(c.Name, s.Name, c.Interval)
+			}
+		}
+	}
+}
+
 // inventoryInterval is the time from one listing of a source to the next.
 func (a *App) inventoryInterval(string) time.Duration { return 10 * time.Minute }

@@ -19,6 +19,7 @@ type Cursors struct {
 	gaps     *prometheus.CounterVec
 	failures *prometheus.CounterVec
 	delivery *prometheus.HistogramVec
+	interval *prometheus.GaugeVec
 	state    *snapshots
 }
 
@@ -50,9 +51,12 @@ func NewCursors(reg prometheus.Registerer) *Cursors {
 			Name: "tollgate_cursor_delivery_duration_seconds", Help: "Duration of deliveries to the sink.",
 			Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60},
 		}, []string{"source", "stream"}),
+		interval: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "tollgate_cursor_interval_seconds", Help: "Time between two reads of the source when there is nothing new.",
+		}, []string{"source", "stream"}),
 		state: newSnapshots(),
 	}
-	reg.MustRegister(m.events, m.unknown, m.pages, m.ignored, m.gaps, m.failures, m.delivery, m.state)
+	reg.MustRegister(m.events, m.unknown, m.pages, m.ignored, m.gaps, m.failures, m.delivery, m.interval, m.state)
 	return m
 }
 
@@ -76,6 +80,14 @@ func (m *Cursors) Declare(source, stream string) {
 	}
 }
 
+// Interval says how often a stream is read when there is nothing new.
+func (m *Cursors) Interval(source, stream string, d time.Duration) {
+	if m == nil {
+		return
+	}
+	m.interval.WithLabelValues(source, stream).Set(d.Seconds())
+}
+
 // Forget drops everything about a source that is no longer configured.
 func (m *Cursors) Forget(source string) {
 	if m == nil {
@@ -84,7 +96,7 @@ func (m *Cursors) Forget(source string) {
 	l := prometheus.Labels{"source": source}
 	for _, v := range []interface {
 		DeletePartialMatch(prometheus.Labels) int
-	}{m.events, m.unknown, m.pages, m.ignored, m.gaps, m.failures, m.delivery} {
+	}{m.events, m.unknown, m.pages, m.ignored, m.gaps, m.failures, m.delivery, m.interval} {
 		v.DeletePartialMatch(l)
 	}
 	m.state.forget(source)

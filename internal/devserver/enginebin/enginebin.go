@@ -1,8 +1,8 @@
 // Package enginebin finds the embedded engine's binary and builds it when there
 // is none. The engine is a module of its own and takes minutes to compile, so
 // builds are kept in the user's cache under the hash of what they were built
-// from; every checkout and every test shares them. The command lines of Temporal
-// that the tests use are built and kept in the same way.
+// from; every checkout and every test shares them. The command lines that tests and
+// checks use are built and kept in the same way.
 package enginebin
 
 import (
@@ -45,6 +45,7 @@ type program struct {
 	dir   string // the module, in the source tree
 	pkg   string // the package in it
 	under string // folder of the cache
+	tags  string // of the build
 }
 
 var engine = program{
@@ -138,7 +139,7 @@ func (p program) build(ctx context.Context, progress io.Writer) (string, error) 
 func (p program) compile(ctx context.Context, src, target string, progress io.Writer) error {
 	fmt.Fprintf(progress, "building the %s once, takes %s\n", p.what, p.took)
 	draft := target + ".new"
-	cmd := exec.CommandContext(ctx, "go", "build", "-ldflags=-s -w", "-o", draft, p.pkg)
+	cmd := exec.CommandContext(ctx, "go", "build", "-ldflags=-s -w", "-tags="+p.tags, "-o", draft, p.pkg)
 	cmd.Dir = src
 	// The module stands outside any workspace of the main one.
 	cmd.Env = append(os.Environ(), "GOWORK=off")

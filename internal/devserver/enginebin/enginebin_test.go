@@ -236,7 +236,7 @@ func TestNoSourceIsSaid(t *testing.T) {
 
 func TestToolsAreBuiltLikeTheEngine(t *testing.T) {
 	engine, cache := tree(t)
-	if _, err := enginebin.BuildTool(t.Context(), "tdbg", io.Discard); err == nil || !strings.Contains(err.Error(), `tool "tdbg" is not known: use tctl or temporal`) {
+	if _, err := enginebin.BuildTool(t.Context(), "tdbg", io.Discard); err == nil || !strings.Contains(err.Error(), `tool "tdbg" is not known: use one of promtool, tctl, temporal`) {
 		t.Errorf("an unknown tool: %v", err)
 	}
 	// A package of that path, in place of the real one and its dependencies.

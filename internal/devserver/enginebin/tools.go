@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// tools are command lines of Temporal that tests run, by the file names of their
+// tools are command lines that tests and checks run, by the file names of their
 // binaries. Each has a module of its own, because none resolves together with
 // another or with ours.
 var tools = map[string]program{
@@ -21,6 +21,12 @@ var tools = map[string]program{
 		name: "tctl", what: "tctl command line", took: "about 2 minutes on two cores",
 		dir: "internal/devserver/tools/tctl", pkg: "github.com/temporalio/tctl/cmd/tctl", under: "tools/tctl",
 	},
+	"promtool": {
+		name: "promtool", what: "promtool command line", took: "about 2 minutes on two cores",
+		dir: "internal/devserver/tools/promtool", pkg: "github.com/prometheus/prometheus/cmd/promtool", under: "tools/promtool",
+		// It finds no targets here.
+		tags: "remove_all_sd",
+	},
 }
 
 // Tools are the names that BuildTool knows, sorted.
@@ -31,7 +37,7 @@ func Tools() []string { return slices.Sorted(maps.Keys(tools)) }
 func BuildTool(ctx context.Context, name string, progress io.Writer) (string, error) {
 	p, ok := tools[name]
 	if !ok {
-		return "", fmt.Errorf("tool %q is not known: use %s", name, strings.Join(Tools(), " or "))
+		return "", fmt.Errorf("tool %q is not known: use one of %s", name, strings.Join(Tools(), ", "))
 	}
 	return p.build(ctx, progress)
 }

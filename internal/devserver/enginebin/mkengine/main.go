@@ -20,7 +20,7 @@ import (
 
 func main() {
 	link := flag.String("o", "", "`path` of a symbolic link to the binary")
-	tool := flag.String("tool", "", "`name` of a tool to build instead of the engine: "+strings.Join(enginebin.Tools(), " or "))
+	tool := flag.String("tool", "", "`name` of a tool to build instead of the engine: "+strings.Join(enginebin.Tools(), ", "))
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
