@@ -65,6 +65,9 @@ type Type struct {
 	Summary string
 	// Kinds are the kinds of resources that it makes events of.
 	Kinds []Kind
+	// SubAccounts says that the accounts of events begin with the source's and a
+	// slash, such as one for each project.
+	SubAccounts bool
 	// Exports are the series that the exporter makes of what the streams list: one
 	// for each kind that a Lister lists.
 	Exports []Export
