@@ -39,6 +39,9 @@ type Existing struct {
 	Resource event.Resource `json:"resource"`
 	// CreatedAt is when it came to be; zero means that the platform does not say.
 	CreatedAt time.Time `json:"createdAt,omitzero"`
+	// Coming: it is being made, and no event says that it exists before that has
+	// ended. It is shown, and nothing is concluded from it.
+	Coming bool `json:"coming,omitempty"`
 	// Leaving: it is being deleted, and exists until it is gone.
 	Leaving bool        `json:"leaving,omitempty"`
 	Size    event.Size  `json:"size,omitempty"`
