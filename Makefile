@@ -90,6 +90,18 @@ test-engine: ## tests of the engine's own module
 test-integration-hetzner: ## the hetzner driver against a real project; needs HCLOUD_TOKEN and costs cents
 	$(GO) test -count=1 -timeout 30m -tags integration -run '^TestRealProject$$' -v ./internal/provider/hetzner/
 
+.PHONY: dev-openstack
+dev-openstack: ## a real OpenStack control plane on this machine, see deploy/dev/openstack
+	@deploy/dev/openstack/up.sh
+
+.PHONY: dev-openstack-down
+dev-openstack-down: ## stop it; ARGS=--reset empties it, ARGS=--purge removes it
+	@deploy/dev/openstack/down.sh $(ARGS)
+
+.PHONY: test-openstack
+test-openstack: ## the openstack driver against the real services, which are started and stopped
+	@deploy/dev/openstack/test.sh $(GO) test -count=1 -timeout 40m -parallel 3 -tags openstack ./internal/provider/openstack/
+
 .PHONY: bench
 bench: build ## benchmarks: engine floors and ours beside them; BENCH=regexp BENCHTIME=1x
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchtime $(BENCHTIME) -timeout 60m -tags bench ./tests/bench/...

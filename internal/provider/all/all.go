@@ -6,6 +6,7 @@ import (
 	"github.com/tollgate-dev/tollgate/internal/provider"
 	"github.com/tollgate-dev/tollgate/internal/provider/hetzner"
 	"github.com/tollgate-dev/tollgate/internal/provider/local"
+	"github.com/tollgate-dev/tollgate/internal/provider/openstack"
 )
 
 // Types lists every provider type that this build knows, in the order of the
@@ -14,5 +15,6 @@ func Types() []provider.Type {
 	return []provider.Type{
 		local.Type(),
 		hetzner.Type(),
+		openstack.Type(),
 	}
 }

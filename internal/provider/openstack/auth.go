@@ -1,0 +1,243 @@
+package openstack
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"strings"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack/config/clouds"
+
+	"github.com/tollgate-dev/tollgate/internal/provider"
+)
+
+// access is how to get into a cloud, without the secrets of the configuration.
+type access struct {
+	auth     gophercloud.AuthOptions
+	region   string
+	endpoint string // public, internal or admin
+	tls      *tls.Config
+}
+
+// readAccess reads clouds.yaml or OS_* and lays the configuration over it. It is
+// read again for each login, so that rotated credentials need no restart.
+func (o *Options) readAccess() (access, error) {
+	var a access
+	var err error
+	switch cloud := cmp.Or(o.Cloud, os.Getenv("OS_CLOUD")); {
+	case o.Auth.URL != "" && o.Cloud == "":
+		// All of it is in the configuration.
+	case cloud != "":
+		a, err = o.fromClouds(cloud)
+	case os.Getenv("OS_AUTH_URL") != "":
+		a = fromEnv(os.Getenv)
+		a.tls, err = tlsFor(o.CAFile, os.Getenv("OS_CACERT"))
+	default:
+		return access{}, errors.New("auth.url: is required unless cloud, OS_CLOUD or OS_AUTH_URL is set")
+	}
+	if err != nil {
+		return access{}, err
+	}
+	if a.tls == nil {
+		if a.tls, err = tlsFor(o.CAFile, ""); err != nil {
+			return access{}, err
+		}
+	}
+	o.Auth.over(&a.auth)
+	a.endpoint = strings.TrimSuffix(cmp.Or(o.Interface, a.endpoint, "public"), "URL")
+	return a, nil
+}
+
+func (o *Options) fromClouds(cloud string) (access, error) {
+	opts := []clouds.ParseOption{clouds.WithCloudName(cloud)}
+	if o.CloudsFile != "" {
+		opts = append(opts, clouds.WithLocations(o.CloudsFile))
+	}
+	if o.CAFile != "" {
+		opts = append(opts, clouds.WithCACertPath(o.CAFile))
+	}
+	ao, eo, tc, err := clouds.Parse(opts...)
+	if err != nil {
+		return access{}, fmt.Errorf("cloud: %w", err)
+	}
+	return access{auth: ao, region: eo.Region, endpoint: string(eo.Availability), tls: tc}, nil
+}
+
+// fromEnv reads the variables that the openstack command reads.
+func fromEnv(env func(string) string) access {
+	one := func(names ...string) string {
+		for _, n := range names {
+			if v := env(n); v != "" {
+				return v
+			}
+		}
+		return ""
+	}
+	ao := gophercloud.AuthOptions{
+		IdentityEndpoint: env("OS_AUTH_URL"),
+		Username:         env("OS_USERNAME"), UserID: one("OS_USER_ID", "OS_USERID"), Password: env("OS_PASSWORD"),
+		DomainID: one("OS_USER_DOMAIN_ID", "OS_DOMAIN_ID"), DomainName: one("OS_USER_DOMAIN_NAME", "OS_DOMAIN_NAME"),
+		TenantID: one("OS_PROJECT_ID", "OS_TENANT_ID"), TenantName: one("OS_PROJECT_NAME", "OS_TENANT_NAME"),
+		ApplicationCredentialID:     env("OS_APPLICATION_CREDENTIAL_ID"),
+		ApplicationCredentialName:   env("OS_APPLICATION_CREDENTIAL_NAME"),
+		ApplicationCredentialSecret: env("OS_APPLICATION_CREDENTIAL_SECRET"),
+	}
+	if ao.DomainID == "" && ao.DomainName == "" {
+		ao.DomainID = cmp.Or(env("OS_DEFAULT_DOMAIN"), "default")
+	}
+	if ao.TenantID == "" && ao.TenantName != "" {
+		ao.Scope = &gophercloud.AuthScope{ProjectName: ao.TenantName,
+			DomainID: one("OS_PROJECT_DOMAIN_ID"), DomainName: env("OS_PROJECT_DOMAIN_NAME")}
+	}
+	return access{auth: ao, region: env("OS_REGION_NAME"), endpoint: one("OS_INTERFACE", "OS_ENDPOINT_TYPE")}
+}
+
+// over lays the configuration's credentials over others. Naming a user, a
+// project or an application credential replaces all that there was of it.
+func (a Auth) over(ao *gophercloud.AuthOptions) {
+	ao.IdentityEndpoint = cmp.Or(a.URL, ao.IdentityEndpoint)
+	if a.Username != "" || a.UserID != "" {
+		ao.Username, ao.UserID, ao.DomainID, ao.DomainName = a.Username, a.UserID, "", cmp.Or(a.UserDomain, ao.DomainName)
+		ao.ApplicationCredentialID, ao.ApplicationCredentialName, ao.ApplicationCredentialSecret = "", "", ""
+	}
+	if a.ApplicationCredentialID != "" || a.ApplicationCredentialName != "" {
+		ao.ApplicationCredentialID, ao.ApplicationCredentialName = a.ApplicationCredentialID, a.ApplicationCredentialName
+		ao.Password, ao.Scope = "", nil
+	}
+	if a.Project != "" || a.ProjectID != "" {
+		ao.TenantID, ao.TenantName, ao.Scope = a.ProjectID, a.Project, &gophercloud.AuthScope{ProjectID: a.ProjectID}
+		if a.ProjectID == "" {
+			ao.Scope = &gophercloud.AuthScope{ProjectName: a.Project, DomainName: a.ProjectDomain}
+		}
+	}
+	complete(ao)
+}
+
+// complete fills in what people leave out, and drops what the identity service
+// would refuse beside something else.
+func complete(ao *gophercloud.AuthOptions) {
+	switch {
+	case ao.ApplicationCredentialID != "":
+		ao.Username, ao.UserID, ao.DomainID, ao.DomainName, ao.Scope = "", "", "", "", nil
+	case ao.UserID != "":
+		ao.Username, ao.DomainID, ao.DomainName = "", "", ""
+	case ao.DomainID != "":
+		ao.DomainName = ""
+	case ao.DomainName == "":
+		ao.DomainID = "default"
+	}
+	s := ao.Scope
+	if s == nil {
+		return
+	}
+	switch {
+	case s.ProjectID != "":
+		s.ProjectName, s.DomainID, s.DomainName = "", "", ""
+	case s.ProjectName == "":
+	case s.DomainID != "":
+		s.DomainName = ""
+	case s.DomainName == "":
+		s.DomainID, s.DomainName = ao.DomainID, ao.DomainName
+		if s.DomainID == "" && s.DomainName == "" {
+			s.DomainID = "default"
+		}
+	}
+}
+
+// tlsFor is the configuration for a file of certificate authorities, nil for
+// none.
+func tlsFor(files ...string) (*tls.Config, error) {
+	for _, file := range files {
+		if file == "" {
+			continue
+		}
+		pem, err := os.ReadFile(file)
+		if err != nil {
+			return nil, fmt.Errorf("caFile: %w", err)
+		}
+		pool := x509.NewCertPool()
+		if !pool.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("caFile: %s holds no certificate in PEM form", file)
+		}
+		return &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}, nil
+	}
+	return nil, nil
+}
+
+func (o *options) checkAuth(c *check) {
+	a, err := o.readAccess()
+	if err != nil {
+		c.bad("%w", err)
+		return
+	}
+	o.tls = a.tls
+	o.insecure = a.tls != nil && a.tls.InsecureSkipVerify
+	o.auth = a.auth
+	u, err := url.Parse(a.auth.IdentityEndpoint)
+	if err != nil || (u.Scheme != "https" && u.Scheme != "http") || u.Host == "" || u.User != nil || u.RawQuery != "" {
+		c.bad("auth.url: %q is no base URL: want one such as https://cloud.example.com:5000/v3", a.auth.IdentityEndpoint)
+	}
+	ao := a.auth
+	app := ao.ApplicationCredentialID != "" || ao.ApplicationCredentialName != ""
+	switch {
+	case app && o.Auth.ApplicationCredentialSecret == "" && ao.ApplicationCredentialSecret == "":
+		c.bad("auth.applicationCredentialSecret: is required with an application credential: the name of a secret")
+	case !app && ao.TokenID == "" && ao.Username == "" && ao.UserID == "":
+		c.bad("auth.username: is required, or auth.userID, or auth.applicationCredentialID")
+	case !app && ao.TokenID == "" && o.Auth.Password == "" && ao.Password == "":
+		c.bad("auth.password: is required: the name of a secret")
+	case !app && ao.TenantID == "" && ao.TenantName == "" && ao.Scope == nil:
+		c.bad("auth.project: is required, or auth.projectID")
+	}
+	o.account = strings.Join([]string{TypeName, u.Host, cmp.Or(ao.TenantID, ao.TenantName, ao.ApplicationCredentialID,
+		ao.ApplicationCredentialName), cmp.Or(ao.UserID, ao.Username)}, "/")
+}
+
+// credentials are those to log in with, as they are now, and what of them is
+// secret.
+func (p *Provider) credentials(ctx context.Context) (access, []provider.Sensitive, error) {
+	a, err := p.opt.readAccess()
+	if err != nil {
+		return access{}, nil, &errCredentials{err}
+	}
+	for _, s := range []struct {
+		name string
+		into *string
+	}{
+		{p.opt.Auth.Password, &a.auth.Password},
+		{p.opt.Auth.ApplicationCredentialSecret, &a.auth.ApplicationCredentialSecret},
+	} {
+		if s.name == "" {
+			continue
+		}
+		if p.secret == nil {
+			return access{}, nil, &errCredentials{fmt.Errorf("secret %q: there are no secrets", s.name)}
+		}
+		v, err := p.secret(ctx, s.name)
+		if err != nil {
+			return access{}, nil, &errCredentials{err}
+		}
+		if *s.into = strings.TrimRight(string(v.Reveal()), "\r\n"); *s.into == "" {
+			return access{}, nil, &errCredentials{fmt.Errorf("secret %q: is empty", s.name)}
+		}
+	}
+	var secrets []provider.Sensitive
+	for _, s := range []string{a.auth.Password, a.auth.ApplicationCredentialSecret, a.auth.TokenID} {
+		if s != "" {
+			secrets = append(secrets, provider.NewSensitive([]byte(s)))
+		}
+	}
+	return a, secrets, nil
+}
+
+// errCredentials are credentials that cannot be had.
+type errCredentials struct{ err error }
+
+func (e *errCredentials) Error() string { return "credentials: " + e.err.Error() }
+func (e *errCredentials) Unwrap() error { return e.err }

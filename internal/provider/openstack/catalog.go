@@ -1,0 +1,367 @@
+package openstack
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack/utils"
+
+	"github.com/tollgate-dev/tollgate/internal/provider"
+)
+
+// Microversions of the compute API that the driver speaks. It never asks for the
+// newest: what a later one means is not known here.
+const (
+	microTags = "2.52" // tags in the call that makes a server
+	microBase = "2.1"
+)
+
+// catalogTTL is how long ids of names are believed.
+const catalogTTL = 15 * time.Minute
+
+// catalog is what was looked up in a region. It is safe for concurrent use.
+type catalog struct {
+	gate  gate
+	micro string
+	ids   map[string]found // by kind and name
+}
+
+type found struct {
+	id   string
+	read time.Time
+}
+
+// negotiate returns the microversion to speak.
+func (c *catalog) negotiate(ctx context.Context, compute *gophercloud.ServiceClient) (string, error) {
+	if err := c.gate.lock(ctx); err != nil {
+		return "", err
+	}
+	defer c.gate.unlock()
+	if c.micro != "" {
+		return c.micro, nil
+	}
+	base, err := utils.BaseVersionedEndpoint(compute.Endpoint)
+	if err != nil {
+		return "", err
+	}
+	var doc struct {
+		Version *struct {
+			Max string `json:"version"`
+			Min string `json:"min_version"`
+		} `json:"version"`
+	}
+	if _, err := compute.Get(ctx, base, &doc, nil); err != nil {
+		return "", err
+	}
+	if doc.Version == nil {
+		return "", errAnswer
+	}
+	c.micro = microBase
+	if major, minor, err := utils.ParseMicroversion(doc.Version.Max); err == nil && (major > 2 || major == 2 && minor >= 52) {
+		c.micro = microTags
+	}
+	return c.micro, nil
+}
+
+// id returns what is known of a name, or looks it up.
+func (c *catalog) id(ctx context.Context, kind, name string, look func() (string, error)) (string, error) {
+	if err := c.gate.lock(ctx); err != nil {
+		return "", err
+	}
+	defer c.gate.unlock()
+	key := kind + " " + name
+	if f, ok := c.ids[key]; ok && time.Since(f.read) < catalogTTL {
+		return f.id, nil
+	}
+	id, err := look()
+	if err != nil {
+		return "", err
+	}
+	if c.ids == nil {
+		c.ids = map[string]found{}
+	}
+	c.ids[key] = found{id, time.Now()}
+	return id, nil
+}
+
+// forget drops all ids: the cloud did not know one of them.
+func (c *catalog) forget(ctx context.Context) {
+	if c.gate.lock(ctx) == nil {
+		c.ids = nil
+		c.gate.unlock()
+	}
+}
+
+// place is where and on what a server is made, in the cloud's ids.
+type place struct {
+	flavor, image, zone               string
+	network, subnet, floating, volume string
+	groups                            []string
+}
+
+// errPlace is a value that the cloud does not know.
+type errPlace struct{ field, value, want string }
+
+func (e *errPlace) Error() string { return fmt.Sprintf("%s: %q: %s", e.field, e.value, e.want) }
+
+// resolve turns names into ids and checks them before anything is made.
+func (p *Provider) resolve(ctx context.Context, r *region, pl provider.Placement) (place, error) {
+	or := func(spec, config, field, configField string) (string, string) {
+		if spec != "" {
+			return spec, "placement." + field
+		}
+		return config, configField
+	}
+	var out place
+	var err error
+	flavor, field := or(pl.MachineType, p.opt.Flavor, "machineType", "flavor")
+	if out.flavor, err = p.flavor(ctx, r, field, flavor); err != nil {
+		return place{}, err
+	}
+	image, field := or(pl.Image, p.opt.Image, "image", "image")
+	if out.image, err = p.imageID(ctx, r, field, image); err != nil {
+		return place{}, err
+	}
+	if out.zone, field = or(pl.Zone, p.opt.Zone, "zone", "zone"); out.zone != "" {
+		if err := p.checkZone(ctx, r, field, out.zone); err != nil {
+			return place{}, err
+		}
+	}
+	if out.network, err = p.network(ctx, r, "network", "networks", p.opt.Network, nil); err != nil {
+		return place{}, err
+	}
+	if p.opt.Subnet != "" {
+		of := url.Values{"network_id": {out.network}}
+		if out.subnet, err = p.network(ctx, r, "subnet", "subnets", p.opt.Subnet, of); err != nil {
+			return place{}, err
+		}
+	}
+	if p.opt.FloatingNetwork != "" {
+		of := url.Values{"router:external": {"true"}}
+		if out.floating, err = p.network(ctx, r, "floatingNetwork", "networks", p.opt.FloatingNetwork, of); err != nil {
+			return place{}, err
+		}
+	}
+	for i, g := range p.opt.SecurityGroups {
+		id, err := p.network(ctx, r, fmt.Sprintf("securityGroups[%d]", i), "security-groups", g, nil)
+		if err != nil {
+			return place{}, err
+		}
+		out.groups = append(out.groups, id)
+	}
+	return out, nil
+}
+
+type named struct {
+	ID   string `json:"id"`
+	Name string `json:"name"`
+}
+
+func (p *Provider) flavor(ctx context.Context, r *region, field, name string) (string, error) {
+	if name == "" {
+		return "", &errPlace{"placement.machineType", "", "is required: the provider's configuration names no flavor either"}
+	}
+	return r.catalog.id(ctx, "flavor", name, func() (string, error) {
+		all, err := list[named](ctx, r.compute, "flavors/detail", "flavors", nil, p.opt.PageSize)
+		if err != nil {
+			return "", err
+		}
+		var names []string
+		for _, f := range all {
+			if f.ID == name || f.Name == name {
+				return f.ID, nil
+			}
+			names = append(names, f.Name)
+		}
+		slices.Sort(names)
+		return "", &errPlace{field, name, "there is no such flavor: want one of " + some(names)}
+	})
+}
+
+// some are a few of many names.
+func some(names []string) string {
+	const most = 20
+	if len(names) > most {
+		return strings.Join(names[:most], ", ") + " ..."
+	}
+	return strings.Join(names, ", ")
+}
+
+// imageID finds an image. Of several with the name, the newest counts: that is
+// how clouds renew them.
+func (p *Provider) imageID(ctx context.Context, r *region, field, name string) (string, error) {
+	if name == "" {
+		return "", &errPlace{"placement.image", "", "is required: the provider's configuration names no image either"}
+	}
+	return r.catalog.id(ctx, "image", name, func() (string, error) {
+		for _, key := range []string{"name", "id"} {
+			q := url.Values{key: {name}, "status": {"active"}, "sort": {"created_at:desc"}, "limit": {"1"}}
+			if key == "id" {
+				if !uuidForm.MatchString(name) {
+					continue
+				}
+				q.Set("id", "in:"+name)
+			}
+			var page struct {
+				Images *[]named `json:"images"`
+			}
+			if _, err := r.image.Get(ctx, r.image.ServiceURL("images")+"?"+q.Encode(), &page, nil); err != nil {
+				return "", err
+			}
+			if page.Images == nil {
+				return "", errAnswer
+			}
+			for _, i := range *page.Images {
+				if i.Name == name || i.ID == name {
+					return i.ID, nil
+				}
+			}
+		}
+		return "", &errPlace{field, name, "there is no such active image"}
+	})
+}
+
+func (p *Provider) checkZone(ctx context.Context, r *region, field, name string) error {
+	_, err := r.catalog.id(ctx, "zone", name, func() (string, error) {
+		var doc struct {
+			Zones *[]struct {
+				Name  string `json:"zoneName"`
+				State struct {
+					Available bool `json:"available"`
+				} `json:"zoneState"`
+			} `json:"availabilityZoneInfo"`
+		}
+		if _, err := r.compute.Get(ctx, r.compute.ServiceURL("os-availability-zone"), &doc, nil); err != nil {
+			return "", err
+		}
+		if doc.Zones == nil {
+			return "", errAnswer
+		}
+		var names []string
+		for _, z := range *doc.Zones {
+			if z.Name == name {
+				return name, nil
+			}
+			names = append(names, z.Name)
+		}
+		return "", &errPlace{field, name, "there is no such availability zone: want one of " + some(names)}
+	})
+	return err
+}
+
+// network finds something of the network service by its name or id. A name that
+// several have is refused: which one is meant cannot be told.
+func (p *Provider) network(ctx context.Context, r *region, field, path, name string, more url.Values) (string, error) {
+	return r.catalog.id(ctx, path+more.Encode(), name, func() (string, error) {
+		for _, key := range []string{"name", "id"} {
+			if key == "id" && !uuidForm.MatchString(name) {
+				continue
+			}
+			q := url.Values{key: {name}}
+			for k, v := range more {
+				q[k] = v
+			}
+			all, err := list[named](ctx, r.network, path, strings.ReplaceAll(path, "-", "_"), q, 0)
+			if err != nil {
+				return "", err
+			}
+			all = slices.DeleteFunc(all, func(n named) bool { return n.Name != name && n.ID != name })
+			switch {
+			case len(all) == 1:
+				return all[0].ID, nil
+			case len(all) > 1:
+				return "", &errPlace{field, name, fmt.Sprintf("%d have this name: give the id", len(all))}
+			}
+		}
+		return "", &errPlace{field, name, "there is none of this name or id in " + r.name}
+	})
+}
+
+// listTries is how often a listing is begun anew because the entry that the next
+// page would begin after has gone.
+const listTries = 4
+
+// list reads all pages of a collection, limit entries at a time, or as many as
+// the service likes with limit 0.
+func list[T any](ctx context.Context, c *gophercloud.ServiceClient, path, key string, query url.Values, limit int) (all []T, err error) {
+	for range listTries {
+		var again bool
+		if all, again, err = readPages[T](ctx, c, path, key, query, limit); !again {
+			return all, err
+		}
+	}
+	return nil, err
+}
+
+func readPages[T any](ctx context.Context, c *gophercloud.ServiceClient, path, key string, query url.Values, limit int) (all []T, again bool, err error) {
+	all = []T{}
+	seen := map[string]bool{}
+	for marker := ""; ; {
+		q := url.Values{}
+		for k, v := range query {
+			q[k] = v
+		}
+		if limit > 0 {
+			q.Set("limit", fmt.Sprint(limit))
+		}
+		if marker != "" {
+			q.Set("marker", marker)
+		}
+		var page map[string]json.RawMessage
+		u := c.ServiceURL(strings.Split(path, "/")...)
+		if len(q) > 0 {
+			u += "?" + q.Encode()
+		}
+		if _, err := c.Get(ctx, u, &page, nil); err != nil {
+			return nil, marker != "" && badMarker(err, marker), err
+		}
+		var raw []json.RawMessage
+		if page[key] == nil || json.Unmarshal(page[key], &raw) != nil || raw == nil {
+			return nil, false, errAnswer // it cannot be told whether there is nothing
+		}
+		fresh := 0
+		for _, one := range raw {
+			var it T
+			var id named
+			if json.Unmarshal(one, &id) != nil || id.ID == "" || json.Unmarshal(one, &it) != nil {
+				return nil, false, errAnswer
+			}
+			marker = id.ID
+			if !seen[id.ID] {
+				seen[id.ID] = true
+				all = append(all, it)
+				fresh++
+			}
+		}
+		if !hasNext(page[key+"_links"]) && (limit == 0 || len(raw) < limit) {
+			return all, false, nil
+		}
+		if fresh == 0 {
+			if len(raw) == 0 {
+				return all, false, nil
+			}
+			return nil, false, errAnswer // pages that go round in circles
+		}
+	}
+}
+
+// hasNext reports whether a page's links name another one. The link itself is
+// not followed: behind a gateway it often has the wrong host.
+func hasNext(links json.RawMessage) bool {
+	var ls []struct {
+		Rel string `json:"rel"`
+	}
+	_ = json.Unmarshal(links, &ls)
+	for _, l := range ls {
+		if l.Rel == "next" {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,245 @@
+package openstack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack/blockstorage/v3/volumes"
+	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
+	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/volumeattach"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/layer3/floatingips"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/ports"
+
+	"github.com/tollgate-dev/tollgate/internal/provider"
+)
+
+// errSlow is a wait that takes longer than an operation may.
+var errSlow = errors.New("the cloud takes longer than waitLimit")
+
+// limited bounds the waits of an operation.
+func (p *Provider) limited(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, p.opt.WaitLimit, errSlow)
+}
+
+// pause waits for one poll interval.
+func (p *Provider) pause(ctx context.Context) error { return sleep(ctx, p.opt.Poll) }
+
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// pauses waits for a part of the poll interval at first: most deletes take a
+// second.
+func (p *Provider) pauses(ctx context.Context, try int) error {
+	if try > 3 {
+		return p.pause(ctx)
+	}
+	return sleep(ctx, min(p.opt.Poll, 250*time.Millisecond<<try))
+}
+
+// Delete implements provider.Provider. It returns when the server is gone and
+// nothing is left of what Create made.
+func (p *Provider) Delete(ctx context.Context, id provider.InstanceID) error {
+	key, err := p.parseID(provider.OpDelete, id)
+	if err != nil {
+		return err
+	}
+	if err := p.deleteAll(ctx, key); err != nil {
+		return p.classify(ctx, provider.OpDelete, string(id), err)
+	}
+	p.log.DebugContext(ctx, "deleted", slog.String("instance", string(id)))
+	return nil
+}
+
+func (p *Provider) deleteAll(ctx context.Context, key instanceKey) error {
+	r, err := p.at(ctx, key.region)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := p.limited(ctx)
+	defer cancel()
+	s, err := p.server(ctx, r, key.server)
+	if err != nil {
+		return err
+	}
+	what := allParts // an earlier attempt, or somebody else, has removed the server
+	if s != nil {
+		if pt, ok := parseParts(s.Metadata[metaParts]); ok {
+			what = pt
+		}
+		if err := p.deleteServer(ctx, r, *s); err != nil {
+			return err
+		}
+	}
+	return p.deleteParts(ctx, r, key, what)
+}
+
+// deleteServer deletes a server and waits until it is gone. One that the cloud
+// keeps for a while (soft delete) is deleted for good.
+func (p *Provider) deleteServer(ctx context.Context, r *region, s server) error {
+	asked, forced := s.ending(), false
+	for try := 0; ; try++ {
+		var err error
+		switch {
+		case s.Status == "SOFT_DELETED" && s.Task == "" && !forced:
+			err, forced = servers.ForceDelete(ctx, r.compute, s.ID).ExtractErr(), true
+		case !asked:
+			err, asked = servers.Delete(ctx, r.compute, s.ID).ExtractErr(), true
+		case !s.ending():
+			text := s.Fault.Message
+			if text == "" {
+				text = "it is " + s.Status + " again"
+			}
+			return fmt.Errorf("the delete of server %s failed: %s", s.ID, text)
+		}
+		if notThere(err) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if err := p.pauses(ctx, try); err != nil {
+			return err
+		}
+		next, err := p.server(ctx, r, s.ID)
+		if err != nil || next == nil {
+			return err
+		}
+		s = *next
+	}
+}
+
+// deleteParts removes what was made beside a server that is gone: first the
+// address, which is found by its port, then the port.
+func (p *Provider) deleteParts(ctx context.Context, r *region, key instanceKey, what parts) error {
+	var errs []error
+	if what.floating {
+		errs = append(errs, p.deleteFloating(ctx, r, key.name))
+	}
+	if what.port {
+		errs = append(errs, p.deletePorts(ctx, r, key))
+	}
+	if what.volume && r.volume != nil {
+		errs = append(errs, p.deleteVolumes(ctx, r, key))
+	}
+	return errors.Join(errs...)
+}
+
+// ours reports whether marks are of this installation.
+func (p *Provider) ours(l label) bool { return l.marks.Installation == p.installation }
+
+func (p *Provider) deleteFloating(ctx context.Context, r *region, instance string) error {
+	there, err := p.floatingOf(ctx, r, nil, instance)
+	errs := []error{err}
+	for _, f := range there {
+		if p.ours(f.label()) {
+			errs = append(errs, gone(floatingips.Delete(ctx, r.network, f.ID).ExtractErr()))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (p *Provider) deletePorts(ctx context.Context, r *region, key instanceKey) error {
+	there, err := p.portsOf(ctx, r, key.name)
+	errs := []error{err}
+	for _, x := range there {
+		switch {
+		case !p.ours(x.label()):
+		case x.Device != "" && x.Device != key.server:
+			p.log.WarnContext(ctx, "a port was given to another server and stays", "instance", key.name, "server", x.Device)
+		default:
+			errs = append(errs, gone(ports.Delete(ctx, r.network, x.ID).ExtractErr()))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (p *Provider) deleteVolumes(ctx context.Context, r *region, key instanceKey) error {
+	there, err := p.volumesOf(ctx, r, key.name)
+	errs := []error{err}
+	for _, v := range there {
+		switch {
+		case !p.ours(v.label()):
+		case v.server() != "" && v.server() != key.server:
+			p.log.WarnContext(ctx, "a volume was given to another server and stays", "instance", key.name, "server", v.server())
+		default:
+			errs = append(errs, p.deleteVolume(ctx, r, v))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// volume reads a volume by its id, nil when there is none.
+func (p *Provider) volume(ctx context.Context, r *region, id string) (*volume, error) {
+	var doc struct {
+		Volume *volume `json:"volume"`
+	}
+	if _, err := r.volume.Get(ctx, r.volume.ServiceURL("volumes", id), &doc, &gophercloud.RequestOpts{OkCodes: []int{http.StatusOK}}); err != nil {
+		return nil, gone(err)
+	}
+	if doc.Volume == nil || doc.Volume.ID != id {
+		return nil, errAnswer
+	}
+	return doc.Volume, nil
+}
+
+// deleteVolume detaches a volume, deletes it as soon as it is free, and waits
+// until it is gone.
+func (p *Provider) deleteVolume(ctx context.Context, r *region, v volume) error {
+	ctx, cancel := p.limited(ctx)
+	defer cancel()
+	detached, deleted := false, false
+	for {
+		var err error
+		switch {
+		case v.Status == "deleting":
+		case v.server() != "" && !detached:
+			err, detached = volumeattach.Delete(ctx, r.compute, v.server(), v.ID).ExtractErr(), true
+			if notThere(err) || statusOf(err) == http.StatusConflict {
+				err = nil // the server is going, and lets go of it
+			}
+		case (v.Status == "available" || v.Status == "error") && !deleted:
+			if err = volumes.Delete(ctx, r.volume, v.ID, nil).ExtractErr(); statusOf(err) == http.StatusBadRequest {
+				err = nil // it is in use again, or not quite free: look again
+			} else {
+				deleted = true
+			}
+		case v.Status == "error_deleting":
+			return fmt.Errorf("volume %s: its delete ended in error", v.ID)
+		}
+		if notThere(err) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if err := p.pause(ctx); err != nil {
+			return err
+		}
+		next, err := p.volume(ctx, r, v.ID)
+		if err != nil || next == nil {
+			return err
+		}
+		v = *next
+	}
+}
+
+// gone is the error, or nil when it says that there is nothing.
+func gone(err error) error {
+	if notThere(err) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,295 @@
+package openstacksim
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"strings"
+	"sync"
+	"time"
+)
+
+// FaultKind is what goes wrong.
+type FaultKind string
+
+// The faults.
+const (
+	// FaultAnswer answers with Status and Body and carries nothing out.
+	FaultAnswer FaultKind = "answer"
+	// FaultLoseAnswer carries the request out and breaks the connection.
+	FaultLoseAnswer FaultKind = "lose-answer"
+	// FaultTruncate carries the request out and breaks the connection in the
+	// middle of the answer.
+	FaultTruncate FaultKind = "truncate"
+	// FaultHang does not answer until the fault is removed; then the request is
+	// carried out.
+	FaultHang FaultKind = "hang"
+)
+
+// Fault is one thing that goes wrong with matching requests.
+type Fault struct {
+	Kind FaultKind
+	// Method and Path choose the requests; empty means all. Path is a regular
+	// expression that the whole path has to match at its end.
+	Method, Path string
+	// Page, when set, is the page of a listing of servers, from 1.
+	Page int
+	// Skip lets so many matching requests pass first. Times is how often the fault
+	// strikes; 0 means for ever.
+	Skip, Times int
+
+	Status int
+	// Message is the text of the answer, in the form of the service that is asked;
+	// Name the exception that the network service names, or the key that the
+	// others use.
+	Message, Name string
+	RetryAfter    time.Duration
+}
+
+// Faults stands in front of a cloud, simulated or real, and lets things go
+// wrong. The zero value lets everything pass. It is safe for concurrent use.
+type Faults struct {
+	mu     sync.Mutex
+	next   int
+	faults map[int]*fault
+	lag    time.Duration
+	born   map[string]time.Time // servers, by id
+	pages  map[string]int       // of the entry that a page ends with
+	edit   map[string]func(server map[string]any)
+	order  func(server map[string]any)
+}
+
+type fault struct {
+	Fault
+	path    *regexp.Regexp
+	removed chan struct{}
+}
+
+// Add makes a fault; remove ends it.
+func (f *Faults) Add(x Fault) (remove func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.faults == nil {
+		f.faults = map[int]*fault{}
+	}
+	f.next++
+	id := f.next
+	one := &fault{Fault: x, path: regexp.MustCompile("(?:" + x.Path + ")$"), removed: make(chan struct{})}
+	if x.Path == "" {
+		one.path = regexp.MustCompile("")
+	}
+	f.faults[id] = one
+	return sync.OnceFunc(func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		delete(f.faults, id)
+		close(one.removed)
+	})
+}
+
+// Lag hides servers from listings for d after they were made, as far as the
+// listing is not by name; zero ends that.
+func (f *Faults) Lag(d time.Duration) { f.mu.Lock(); defer f.mu.Unlock(); f.lag = d }
+
+// Edit changes what answers say of the server of this name until it is undone.
+func (f *Faults) Edit(name string, change func(server map[string]any)) (undo func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.edit == nil {
+		f.edit = map[string]func(map[string]any){}
+	}
+	f.edit[name] = change
+	return func() { f.mu.Lock(); defer f.mu.Unlock(); delete(f.edit, name) }
+}
+
+// Order changes the bodies of requests that make servers; nil ends that.
+func (f *Faults) Order(change func(server map[string]any)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.order = change
+}
+
+// match finds the first fault that a request meets.
+func (f *Faults) match(r *http.Request) *fault {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for id := range f.next + 1 {
+		x := f.faults[id]
+		if x == nil || x.Method != "" && x.Method != r.Method || !x.path.MatchString(strings.TrimRight(r.URL.Path, "/")) ||
+			x.Page != 0 && x.Page != f.page(r) {
+			continue
+		}
+		if x.Skip > 0 {
+			x.Skip--
+			continue
+		}
+		if x.Times > 0 {
+			if x.Times--; x.Times == 0 {
+				delete(f.faults, id)
+			}
+		}
+		return x
+	}
+	return nil
+}
+
+// page is the page of a listing of servers that a request asks for, else 0.
+func (f *Faults) page(r *http.Request) int {
+	if !listing(r) {
+		return 0
+	}
+	if m := r.URL.Query().Get("marker"); m != "" {
+		return f.pages[m] + 1
+	}
+	return 1
+}
+
+func listing(r *http.Request) bool {
+	return r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/servers/detail")
+}
+
+func creating(r *http.Request) bool {
+	return r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/servers")
+}
+
+// Wrap is the cloud h with the faults in front.
+func (f *Faults) Wrap(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		x := f.match(r)
+		if x != nil {
+			switch x.Kind {
+			case FaultAnswer:
+				x.answer(w, r)
+				return
+			case FaultHang:
+				select {
+				case <-x.removed:
+				case <-r.Context().Done():
+					panic(http.ErrAbortHandler)
+				}
+			}
+		}
+		f.mu.Lock()
+		order := f.order
+		f.mu.Unlock()
+		if order != nil && creating(r) {
+			changeBody(r, order)
+		}
+		rec := httptest.NewRecorder()
+		h.ServeHTTP(rec, r)
+		body := f.seen(r, rec)
+		if x != nil && x.Kind == FaultLoseAnswer {
+			panic(http.ErrAbortHandler)
+		}
+		for k, v := range rec.Header() {
+			w.Header()[k] = v
+		}
+		if len(body) > 0 {
+			w.Header().Set("Content-Length", fmt.Sprint(len(body)))
+		}
+		w.WriteHeader(rec.Code)
+		if x != nil && x.Kind == FaultTruncate && len(body) > 1 {
+			_, _ = w.Write(body[:len(body)/2])
+			panic(http.ErrAbortHandler)
+		}
+		_, _ = w.Write(body)
+	})
+}
+
+func changeBody(r *http.Request, order func(map[string]any)) {
+	b, err := io.ReadAll(r.Body)
+	var doc map[string]any
+	if err == nil && json.Unmarshal(b, &doc) == nil {
+		if s, ok := doc["server"].(map[string]any); ok {
+			order(s)
+			b, _ = json.Marshal(doc)
+		}
+	}
+	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(b)), int64(len(b))
+	r.Header.Set("Content-Length", fmt.Sprint(len(b)))
+}
+
+// seen notes what an answer about servers tells and changes it as told.
+func (f *Faults) seen(r *http.Request, rec *httptest.ResponseRecorder) []byte {
+	body := rec.Body.Bytes()
+	var doc map[string]any
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.UseNumber()
+	if rec.Code >= 300 || !strings.Contains(r.URL.Path, "/servers") || d.Decode(&doc) != nil {
+		return body
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if one, ok := doc["server"].(map[string]any); ok {
+		if creating(r) {
+			if f.born == nil {
+				f.born = map[string]time.Time{}
+			}
+			f.born[fmt.Sprint(one["id"])] = time.Now()
+		}
+		f.change(one)
+	}
+	if listing(r) {
+		all, _ := doc["servers"].([]any)
+		kept := []any{}
+		for _, x := range all {
+			one, _ := x.(map[string]any)
+			if at, ok := f.born[fmt.Sprint(one["id"])]; ok && r.URL.Query().Get("name") == "" && time.Since(at) < f.lag {
+				continue
+			}
+			f.change(one)
+			kept = append(kept, one)
+		}
+		if n := len(all); n > 0 {
+			if f.pages == nil {
+				f.pages = map[string]int{}
+			}
+			last, _ := all[n-1].(map[string]any)
+			f.pages[fmt.Sprint(last["id"])] = f.page(r)
+		}
+		doc["servers"] = kept
+	}
+	out, err := json.Marshal(doc)
+	if err != nil {
+		return body
+	}
+	return out
+}
+
+func (f *Faults) change(one map[string]any) {
+	if e := f.edit[fmt.Sprint(one["name"])]; e != nil {
+		e(one)
+	}
+}
+
+// answer writes the error in the form of the service that was asked.
+func (x *fault) answer(w http.ResponseWriter, r *http.Request) {
+	if x.RetryAfter > 0 {
+		w.Header().Set("Retry-After", fmt.Sprint(int(x.RetryAfter/time.Second)))
+	}
+	kinds := map[int]string{400: "badRequest", 401: "unauthorized", 403: "forbidden", 404: "itemNotFound", 409: "conflictingRequest",
+		413: "overLimit", 422: "unprocessableEntity", 429: "overLimit", 503: "serviceUnavailable"}
+	name := x.Name
+	var doc map[string]any
+	switch {
+	case x.Status == http.StatusUnauthorized || strings.Contains(r.URL.Path, "/auth/"):
+		doc = map[string]any{"error": map[string]any{"code": x.Status, "title": http.StatusText(x.Status), "message": x.Message}}
+	case strings.Contains(r.URL.Path, "/v2.0/"):
+		if name == "" {
+			name = "HTTP" + strings.ReplaceAll(http.StatusText(x.Status), " ", "")
+		}
+		doc = map[string]any{"NeutronError": map[string]any{"type": name, "message": x.Message, "detail": ""}}
+	default:
+		if name == "" {
+			if name = kinds[x.Status]; name == "" {
+				name = "computeFault"
+			}
+		}
+		doc = map[string]any{name: map[string]any{"code": x.Status, "message": x.Message}}
+	}
+	writeJSON(w, x.Status, doc)
+}

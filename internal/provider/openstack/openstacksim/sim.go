@@ -1,0 +1,322 @@
+package openstacksim
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// Options are the cloud's properties. The zero value is a quick cloud with one
+// region, no quotas and any credentials.
+type Options struct {
+	// Regions are its regions, RegionOne if empty.
+	Regions []string
+	// Users are name and password of those who may log in; empty lets everybody
+	// in. Names of application credentials count, too.
+	Users map[string]string
+	// TokenLife is how long a token is valid, an hour if zero.
+	TokenLife time.Duration
+	// Microversion is the newest of the compute service, "2.93" if empty.
+	Microversion string
+	// PageSize is the most servers or volumes on one page, 1000 if zero.
+	PageSize int
+	// BuildTime, DeleteTime and VolumeTime are how long servers are built and
+	// deleted, and how long volumes are made.
+	BuildTime, DeleteTime, VolumeTime time.Duration
+	// SoftDelete keeps deleted servers in SOFT_DELETED until they are deleted by
+	// force.
+	SoftDelete bool
+	// NoVolumes leaves the volume service out of the catalogue.
+	NoVolumes bool
+	// Backend, when set, puts something real behind the servers.
+	Backend Backend
+	// Now is the clock, time.Now if nil.
+	Now func() time.Time
+	// Logger is told what goes wrong inside; nil is silent.
+	Logger *slog.Logger
+}
+
+// Backend puts something real behind the simulated servers, such as a proxy on
+// this machine. It is called with the state locked, one call at a time: it must
+// be quick and must not call the simulator.
+type Backend interface {
+	// Address picks the fixed address of a new port. An error makes the create
+	// answer that the network has no address left.
+	Address(ctx context.Context) (netip.Addr, error)
+	// Start lets the server run at its address; an error ends it in ERROR.
+	Start(ctx context.Context, id, name string, address netip.Addr) error
+	// Stop ends it; one that does not run is success.
+	Stop(ctx context.Context, id string, address netip.Addr) error
+	// Release gives back the address of a port that is deleted.
+	Release(address netip.Addr)
+}
+
+// Quotas are limits of the project; zero values mean none.
+type Quotas struct{ Instances, Ports, FloatingIPs, VolumeGB int }
+
+// Sim is the cloud. It is an http.Handler and safe for concurrent use.
+type Sim struct {
+	opt Options
+	mux *http.ServeMux
+
+	mu       sync.Mutex
+	regions  map[string]*region
+	tokens   map[string]token
+	project  string
+	quotas   Quotas
+	held     bool // servers stay in BUILD
+	noHost   bool // the scheduler finds no host, and says so in the answer
+	fault    string
+	nextAddr uint32
+	requests int
+}
+
+type token struct {
+	user, secret string
+	ends         time.Time
+}
+
+// region is what exists in a region.
+type region struct {
+	name      string
+	servers   []*server
+	ports     []*port
+	floating  []*floatingIP
+	volumes   []*volume
+	gone      []*server // deleted servers
+	network   object
+	external  object
+	subnet    object
+	group     object
+	flavors   []flavor
+	images    []image
+	nextFloat uint32
+}
+
+type object struct{ id, name string }
+
+type flavor struct {
+	object
+	vcpus, ram, disk int
+}
+
+type image struct {
+	object
+	created time.Time
+}
+
+// New makes a cloud.
+func New(o Options) *Sim {
+	if len(o.Regions) == 0 {
+		o.Regions = []string{"RegionOne"}
+	}
+	if o.TokenLife == 0 {
+		o.TokenLife = time.Hour
+	}
+	if o.Microversion == "" {
+		o.Microversion = "2.93"
+	}
+	if o.PageSize == 0 {
+		o.PageSize = 1000
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	s := &Sim{opt: o, regions: map[string]*region{}, tokens: map[string]token{}, project: newID(), mux: http.NewServeMux()}
+	for _, name := range o.Regions {
+		r := &region{name: name, network: object{uuid.NewString(), "private"}, external: object{uuid.NewString(), "public"},
+			subnet: object{uuid.NewString(), "private-v4"}, group: object{uuid.NewString(), "default"}}
+		for _, f := range []flavor{{object{uuid.NewString(), "m1.tiny"}, 1, 512, 1}, {object{uuid.NewString(), "m1.small"}, 1, 2048, 20},
+			{object{uuid.NewString(), "m1.large"}, 4, 8192, 80}} {
+			r.flavors = append(r.flavors, f)
+		}
+		for _, n := range []string{"cirros", "debian-13"} {
+			r.images = append(r.images, image{object{uuid.NewString(), n}, s.now()})
+		}
+		s.regions[name] = r
+	}
+	s.routes()
+	return s
+}
+
+// newID is an id as the identity service makes them.
+func newID() string { return strings.ReplaceAll(uuid.NewString(), "-", "") }
+
+func (s *Sim) now() time.Time { return s.opt.Now().UTC() }
+
+// ServeHTTP implements http.Handler.
+func (s *Sim) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	s.requests++
+	s.mu.Unlock()
+	s.mux.ServeHTTP(w, r)
+}
+
+// Requests is how many requests have come.
+func (s *Sim) Requests() int { s.mu.Lock(); defer s.mu.Unlock(); return s.requests }
+
+// SetQuotas changes the limits of the project.
+func (s *Sim) SetQuotas(q Quotas) { s.mu.Lock(); defer s.mu.Unlock(); s.quotas = q }
+
+// Hold keeps servers that are made from now on, or being built, in BUILD until
+// release is called.
+func (s *Sim) Hold() (release func()) {
+	set := func(v bool) { s.mu.Lock(); defer s.mu.Unlock(); s.held = v }
+	set(true)
+	return func() { set(false) }
+}
+
+// NoHost refuses creates because no host has room, in the answer to the create
+// as some clouds do, until release is called.
+func (s *Sim) NoHost() (release func()) {
+	set := func(v bool) { s.mu.Lock(); defer s.mu.Unlock(); s.noHost = v }
+	set(true)
+	return func() { set(false) }
+}
+
+// FailBuilds ends servers that are built from now on in ERROR with this fault;
+// "" ends that.
+func (s *Sim) FailBuilds(fault string) { s.mu.Lock(); defer s.mu.Unlock(); s.fault = fault }
+
+// ExpireTokens ends all tokens.
+func (s *Sim) ExpireTokens() { s.mu.Lock(); defer s.mu.Unlock(); clear(s.tokens) }
+
+// SetPassword changes a user's password. Tokens stay valid, as they do.
+func (s *Sim) SetPassword(user, password string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.opt.Users == nil {
+		s.opt.Users = map[string]string{}
+	}
+	s.opt.Users[user] = password
+}
+
+// Object is one thing of the project, as a look past the driver shows it.
+type Object struct {
+	Kind   string // server, port, floating_ip or volume
+	Region string
+	ID     string
+	Name   string
+	// Labels are a server's or volume's metadata, Text a port's or floating IP's
+	// description.
+	Labels map[string]string
+	Text   string
+	Status string
+	Fault  string
+	// UserData is what the guest of a server reads.
+	UserData []byte
+	// Port of a floating IP, server of a port or volume.
+	On string
+}
+
+// Objects lists everything of the project in the order of its making.
+func (s *Sim) Objects() []Object {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tick()
+	var out []Object
+	for _, name := range s.opt.Regions {
+		r := s.regions[name]
+		for _, x := range r.servers {
+			out = append(out, Object{Kind: "server", Region: name, ID: x.id, Name: x.name, Labels: x.metadata, Status: x.status,
+				Fault: x.fault, UserData: x.userData})
+		}
+		for _, x := range r.ports {
+			out = append(out, Object{Kind: "port", Region: name, ID: x.id, Name: x.name, Text: x.description, On: x.device})
+		}
+		for _, x := range r.floating {
+			out = append(out, Object{Kind: "floating_ip", Region: name, ID: x.id, Text: x.description, On: x.port})
+		}
+		for _, x := range r.volumes {
+			out = append(out, Object{Kind: "volume", Region: name, ID: x.id, Name: x.name, Labels: x.metadata, Status: x.status, On: x.server})
+		}
+	}
+	return out
+}
+
+// PlaceServer makes a server without ports past the API, running.
+func (s *Sim) PlaceServer(regionName, name string, metadata map[string]string, tags []string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.regions[regionName]
+	x := &server{id: uuid.NewString(), name: name, status: "ACTIVE", metadata: metadata, tags: tags, created: s.now(), updated: s.now(),
+		flavor: r.flavors[0], zone: zoneName, launched: s.now()}
+	p := s.newPort(r, "", "")
+	p.device, x.ownPort = x.id, p.id
+	x.ports = []string{p.id}
+	r.servers = append(r.servers, x)
+	return x.id
+}
+
+// RemoveServer removes a server past the API, at once, with all that goes with
+// it.
+func (s *Sim) RemoveServer(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range s.regions {
+		if x := r.server(id); x != nil {
+			s.end(r, x)
+		}
+	}
+}
+
+// SetServer changes a server's state past the API: what its operator, a crash or
+// a failed migration does.
+func (s *Sim) SetServer(id, status, fault string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tick()
+	for _, r := range s.regions {
+		if x := r.server(id); x != nil {
+			x.status, x.fault, x.updated = status, fault, s.now()
+			if status != "ACTIVE" {
+				s.halt(r, x)
+			}
+			return nil
+		}
+	}
+	return fmt.Errorf("there is no server %s", id)
+}
+
+// Age makes a server older, as the cloud's clock tells.
+func (s *Sim) Age(id string, by time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range s.regions {
+		if x := r.server(id); x != nil {
+			x.created = x.created.Add(-by)
+		}
+	}
+}
+
+func (r *region) server(id string) *server {
+	if i := slices.IndexFunc(r.servers, func(x *server) bool { return x.id == id }); i >= 0 {
+		return r.servers[i]
+	}
+	return nil
+}
+
+func (r *region) portByID(id string) *port {
+	if i := slices.IndexFunc(r.ports, func(x *port) bool { return x.id == id }); i >= 0 {
+		return r.ports[i]
+	}
+	return nil
+}
+
+func (r *region) volumeByID(id string) *volume {
+	if i := slices.IndexFunc(r.volumes, func(x *volume) bool { return x.id == id }); i >= 0 {
+		return r.volumes[i]
+	}
+	return nil
+}

@@ -1,0 +1,351 @@
+//go:build openstack
+
+package openstack_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tollgate-dev/tollgate/internal/provider"
+	"github.com/tollgate-dev/tollgate/internal/provider/openstack"
+	"github.com/tollgate-dev/tollgate/internal/provider/openstack/openstacksim"
+	"github.com/tollgate-dev/tollgate/internal/provider/openstack/openstacktest"
+	"github.com/tollgate-dev/tollgate/internal/provider/providertest"
+)
+
+// realCloud is the control plane that deploy/dev/openstack runs, as its openrc
+// names it.
+type realCloud struct{ identity, password, state string }
+
+func real(tb testing.TB) realCloud {
+	tb.Helper()
+	c := realCloud{os.Getenv("TOLLGATE_OPENSTACK"), os.Getenv("TOLLGATE_OPENSTACK_PASSWORD"), filepath.Dir(os.Getenv("OS_CLIENT_CONFIG_FILE"))}
+	if c.identity == "" || c.password == "" {
+		tb.Fatal("TOLLGATE_OPENSTACK is not set: run make test-openstack, or make dev-openstack and source its openrc")
+	}
+	return c
+}
+
+// realBackend is a project of its own in the real cloud, with faults between the
+// driver and the services.
+type realBackend struct {
+	realCloud
+	*openstacksim.Faults
+	transport http.RoundTripper
+	project   string // name and user
+	projectID string
+	token     string // of an administrator, in the project
+	urls      map[string]string
+	user      sync.Once
+	userID    string
+}
+
+// newReal makes the project.
+func newReal(tb testing.TB) *realBackend {
+	tb.Helper()
+	b := &realBackend{realCloud: real(tb), Faults: &openstacksim.Faults{}, urls: map[string]string{}}
+	b.transport = b.Faults.Transport(http.DefaultTransport.(*http.Transport).Clone())
+	b.project = fmt.Sprintf("test-%d", time.Now().UnixNano())
+	b.logIn(tb, "admin")
+	var made struct{ Project struct{ ID string } }
+	b.do(tb, "POST", b.identity+"/projects", map[string]any{"project": map[string]any{"name": b.project, "domain_id": "default"}}, &made)
+	b.projectID = made.Project.ID
+	tb.Cleanup(func() { // after all that the kit cleans up as the user
+		b.logIn(tb, "admin")
+		if b.userID != "" {
+			b.do(tb, "DELETE", b.identity+"/users/"+b.userID, nil, nil)
+		}
+		b.do(tb, "DELETE", b.identity+"/projects/"+b.projectID, nil, nil)
+	})
+	var roles struct{ Roles []struct{ ID string } }
+	b.do(tb, "GET", b.identity+"/roles?name=admin", nil, &roles)
+	var users struct{ Users []struct{ ID string } }
+	b.do(tb, "GET", b.identity+"/users?name=admin", nil, &users)
+	b.do(tb, "PUT", b.identity+"/projects/"+b.projectID+"/users/"+users.Users[0].ID+"/roles/"+roles.Roles[0].ID, nil, nil)
+	b.logIn(tb, b.project)
+	return b
+}
+
+// logIn gets the administrator's token for a project, and the catalogue.
+func (b *realBackend) logIn(tb testing.TB, project string) {
+	tb.Helper()
+	domain := map[string]any{"id": "default"}
+	body, _ := json.Marshal(map[string]any{"auth": map[string]any{
+		"identity": map[string]any{"methods": []string{"password"}, "password": map[string]any{"user": map[string]any{
+			"name": "admin", "domain": domain, "password": b.password}}},
+		"scope": map[string]any{"project": map[string]any{"name": project, "domain": domain}}}})
+	resp, err := http.Post(b.identity+"/auth/tokens", "application/json", bytes.NewReader(body))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer resp.Body.Close()
+	var doc struct {
+		Token struct {
+			Catalog []struct {
+				Type      string
+				Endpoints []struct{ Interface, URL string }
+			}
+		}
+	}
+	if err := json.NewDecoder(resp.Body).Decode(&doc); err != nil || resp.StatusCode != http.StatusCreated {
+		tb.Fatalf("login: %d, %v", resp.StatusCode, err)
+	}
+	b.token = resp.Header.Get("X-Subject-Token")
+	for _, c := range doc.Token.Catalog {
+		for _, e := range c.Endpoints {
+			if e.Interface == "public" {
+				b.urls[c.Type] = strings.TrimRight(e.URL, "/")
+			}
+		}
+	}
+}
+
+// do makes a request past the driver. 404 is an answer, every other refusal ends
+// the test.
+func (b *realBackend) do(tb testing.TB, method, url string, body, into any) (found bool) {
+	tb.Helper()
+	var in io.Reader
+	if body != nil {
+		raw, _ := json.Marshal(body)
+		in = bytes.NewReader(raw)
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(tb.Context()), 2*time.Minute)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, method, url, in)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	req.Header.Set("X-Auth-Token", b.token)
+	req.Header.Set("Content-Type", "application/json")
+	if strings.HasPrefix(url, b.urls["compute"]) {
+		req.Header.Set("OpenStack-API-Version", "compute 2.79")
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer resp.Body.Close()
+	raw, err := io.ReadAll(resp.Body)
+	switch {
+	case resp.StatusCode == http.StatusNotFound:
+		return false
+	case err != nil || resp.StatusCode >= 300:
+		tb.Fatalf("%s %s: %d %s %v", method, url, resp.StatusCode, raw, err)
+	case into != nil:
+		if err := json.Unmarshal(raw, into); err != nil {
+			tb.Fatalf("%s %s: %v in %s", method, url, err, raw)
+		}
+	}
+	return true
+}
+
+// open builds a provider for the project. Its user has the credential as
+// password.
+func (b *realBackend) open(tb testing.TB, cfg provider.Config, credential string, change func(*openstack.Options)) *openstack.Provider {
+	tb.Helper()
+	b.user.Do(func() {
+		admin := &realBackend{realCloud: b.realCloud, urls: map[string]string{}}
+		admin.logIn(tb, "admin")
+		var made struct{ User struct{ ID string } }
+		admin.do(tb, "POST", b.identity+"/users", map[string]any{"user": map[string]any{"name": b.project, "domain_id": "default", "password": credential}}, &made)
+		b.userID = made.User.ID
+		var roles struct{ Roles []struct{ ID string } }
+		admin.do(tb, "GET", b.identity+"/roles?name=member", nil, &roles)
+		admin.do(tb, "PUT", b.identity+"/projects/"+b.projectID+"/users/"+made.User.ID+"/roles/"+roles.Roles[0].ID, nil, nil)
+	})
+	cfg.Decode = func(into any) error {
+		o := openstack.Options{
+			Auth:   openstack.Auth{URL: b.identity, Username: b.project, Project: b.project, Password: "cloud-password"},
+			Flavor: "m1.tiny", Image: "cirros", Network: "shared", Poll: 500 * time.Millisecond, PageSize: 4,
+		}
+		if change != nil {
+			change(&o)
+		}
+		*into.(*openstack.Options) = o
+		return nil
+	}
+	cfg.Transport = func(http.RoundTripper, string) http.RoundTripper { return b.transport }
+	p, err := openstack.New(cfg)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return p
+}
+
+type realServer struct {
+	ID, Name, Status string
+	Metadata         map[string]string
+	UserData         string `json:"OS-EXT-SRV-ATTR:user_data"`
+}
+
+func (b *realBackend) servers(tb testing.TB) []realServer {
+	tb.Helper()
+	var doc struct{ Servers []realServer }
+	b.do(tb, "GET", b.urls["compute"]+"/servers/detail?sort_key=created_at&sort_dir=asc", nil, &doc)
+	return doc.Servers
+}
+
+// Things implements providertest.Backend.
+func (b *realBackend) Things(tb testing.TB) []providertest.Thing {
+	tb.Helper()
+	var out []providertest.Thing
+	for _, s := range b.servers(tb) {
+		m, managed := provider.MarksFromLabels(s.Metadata)
+		out = append(out, providertest.Thing{Kind: providertest.KindInstance, ID: s.ID, Name: s.Name, Marks: m, Managed: managed})
+	}
+	type text struct{ ID, Name, Description string }
+	var net struct {
+		Ports       []text
+		Floatingips []text
+	}
+	of := "?project_id=" + b.projectID
+	b.do(tb, "GET", b.urls["network"]+"/v2.0/ports"+of, nil, &net)
+	b.do(tb, "GET", b.urls["network"]+"/v2.0/floatingips"+of, nil, &net)
+	for kind, all := range map[string][]text{"port": net.Ports, "floating_ip": net.Floatingips} {
+		for _, x := range all {
+			_, m, managed := openstacktest.Label(x.Description)
+			if kind == "port" && !managed {
+				continue // of a server that was placed, and a part of it
+			}
+			out = append(out, providertest.Thing{Kind: kind, ID: x.ID, Name: x.Name, Marks: m, Managed: managed})
+		}
+	}
+	var vol struct{ Volumes []realServer }
+	b.do(tb, "GET", b.urls["volumev3"]+"/volumes/detail", nil, &vol)
+	for _, v := range vol.Volumes {
+		m, managed := provider.MarksFromLabels(v.Metadata)
+		out = append(out, providertest.Thing{Kind: "volume", ID: v.ID, Name: v.Name, Marks: m, Managed: managed})
+	}
+	sortThings(out)
+	return out
+}
+
+func (b *realBackend) named(tb testing.TB, name string) realServer {
+	tb.Helper()
+	for _, s := range b.servers(tb) {
+		if s.Name == name {
+			return s
+		}
+	}
+	tb.Fatalf("no server is named %s", name)
+	return realServer{}
+}
+
+func (b *realBackend) id(tb testing.TB, kind, url string) string {
+	tb.Helper()
+	var doc map[string][]struct{ ID, Name string }
+	b.do(tb, "GET", url, nil, &doc)
+	if len(doc[kind]) != 1 {
+		tb.Fatalf("%s: %d", url, len(doc[kind]))
+	}
+	return doc[kind][0].ID
+}
+
+// until waits for what the cloud does in its own time.
+func until(tb testing.TB, what string, ok func() bool) {
+	tb.Helper()
+	for end := time.Now().Add(2 * time.Minute); !ok(); {
+		if time.Now().After(end) {
+			tb.Fatalf("waited two minutes until %s", what)
+		}
+		select {
+		case <-tb.Context().Done():
+		case <-time.After(300 * time.Millisecond):
+		}
+	}
+}
+
+// Place implements the kit's hook.
+func (b *realBackend) Place(tb testing.TB, name string, marks provider.Marks, managed bool) {
+	tb.Helper()
+	var flavors struct{ Flavors []struct{ ID, Name string } }
+	b.do(tb, "GET", b.urls["compute"]+"/flavors", nil, &flavors)
+	s := map[string]any{"name": name, "imageRef": b.id(tb, "images", b.urls["image"]+"/v2/images?name=cirros"),
+		"networks": []any{map[string]any{"uuid": b.id(tb, "networks", b.urls["network"]+"/v2.0/networks?name=shared")}}}
+	for _, f := range flavors.Flavors {
+		if f.Name == "m1.tiny" {
+			s["flavorRef"] = f.ID
+		}
+	}
+	if managed {
+		s["metadata"], s["tags"] = marks.Labels(), openstacktest.Tags(marks)
+	}
+	b.do(tb, "POST", b.urls["compute"]+"/servers", map[string]any{"server": s}, nil)
+	until(tb, "the placed server runs", func() bool { return b.named(tb, name).Status == "ACTIVE" })
+}
+
+// Vanish implements the kit's hook.
+func (b *realBackend) Vanish(tb testing.TB, name string) {
+	tb.Helper()
+	for _, s := range b.servers(tb) {
+		if s.Name != name {
+			continue
+		}
+		url := b.urls["compute"] + "/servers/" + s.ID
+		b.do(tb, "DELETE", url, nil, nil)
+		until(tb, "the server is gone", func() bool { return !b.do(tb, "GET", url, nil, nil) })
+	}
+}
+
+// Stop implements the kit's hook.
+func (b *realBackend) Stop(tb testing.TB, name string) {
+	tb.Helper()
+	b.do(tb, "POST", b.urls["compute"]+"/servers/"+b.named(tb, name).ID+"/action", map[string]any{"os-stop": nil}, nil)
+	until(tb, "the server is off", func() bool { return b.named(tb, name).Status == "SHUTOFF" })
+}
+
+// UserData implements the kit's hook.
+func (b *realBackend) UserData(tb testing.TB, name string) []byte {
+	tb.Helper()
+	raw, err := base64.StdEncoding.DecodeString(b.named(tb, name).UserData)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return raw
+}
+
+// HoldBoot implements the kit's hook: the fake hypervisor waits for a file to go.
+func (b *realBackend) HoldBoot(tb testing.TB) func() {
+	tb.Helper()
+	file := filepath.Join(b.state, "hold", b.project)
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		tb.Fatal(err)
+	}
+	b.Order(func(s map[string]any) { s["metadata"].(map[string]any)["fake_spawn_hold"] = b.project })
+	return func() {
+		b.Order(nil)
+		_ = os.Remove(file)
+	}
+}
+
+// LoseCreateReply, SetRawState, HideAddress, Hang, LagList, PageSize, BreakPage
+// and Inject implement the kit's hooks between the driver and the services.
+func (b *realBackend) LoseCreateReply(testing.TB) { openstacktest.LoseCreateReply(b.Faults) }
+func (b *realBackend) SetRawState(_ testing.TB, name, raw string) {
+	openstacktest.SetRawState(b.Faults, name, raw)
+}
+func (b *realBackend) HideAddress(_ testing.TB, name string) func() {
+	return openstacktest.HideAddress(b.Faults, name)
+}
+func (b *realBackend) Hang(testing.TB) func() {
+	return b.Add(openstacksim.Fault{Kind: openstacksim.FaultHang})
+}
+func (b *realBackend) LagList(_ testing.TB, d time.Duration) { b.Lag(d) }
+func (b *realBackend) PageSize(testing.TB) int               { return 4 }
+func (b *realBackend) BreakPage(_ testing.TB, n int) func() {
+	return openstacktest.BreakPage(b.Faults, n)
+}
+func (b *realBackend) Inject(tb testing.TB, f providertest.Fault) func() {
+	return openstacktest.Inject(tb, b.Faults, f)
+}
