@@ -14,6 +14,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/tollgate-dev/tollgate/activities"
 	"github.com/tollgate-dev/tollgate/internal/codec"
 	"github.com/tollgate-dev/tollgate/internal/config"
 	"github.com/tollgate-dev/tollgate/internal/discovery"
@@ -48,6 +49,11 @@ type App struct {
 	registry *provider.Registry
 	sources  *source.Registry
 	cursors  *metrics.Cursors
+	shoots   *activities.ShootFollower
+	gardens  struct {
+		sync.Mutex
+		byName map[string]readGarden
+	}
 	// inventory has the latest listing of each stream, for the exporter too.
 	inventory *inventory.Store
 	compared  *metrics.Inventory

@@ -15,6 +15,7 @@ import (
 	"github.com/tollgate-dev/tollgate/internal/provider"
 	"github.com/tollgate-dev/tollgate/internal/provider/budget"
 	"github.com/tollgate-dev/tollgate/internal/provider/decorators"
+	"github.com/tollgate-dev/tollgate/internal/registration"
 	"github.com/tollgate-dev/tollgate/internal/telemetry"
 	"github.com/tollgate-dev/tollgate/workflows/api"
 	"github.com/tollgate-dev/tollgate/workflows/register"
@@ -66,7 +67,12 @@ func (a *App) compose(installation string) {
 		Lookup: a.lookup, Type: func(name string) string { p, _ := a.Config().Provider(name); return p.Type },
 		Interval: func() time.Duration { return a.Config().Health.Interval }, Metrics: a.watched,
 	}
-	cursors := &activities.Cursors{Stream: a.stream, Sink: a.sinkNamed, Metrics: a.cursors}
+	shoots := &activities.Shoots{Settings: a.shootSettings, Resolver: &registration.Resolver{Identify: (&registration.Identities{}).Identify}}
+	a.shoots = &activities.ShootFollower{Temporal: a.conn.Client, Account: func(name string) (string, bool) {
+		s, ok := a.current.Load().tolls.registrations[name]
+		return s.Account, ok
+	}}
+	cursors := &activities.Cursors{Stream: a.stream, Sink: a.sinkNamed, Followers: a.followers, Metrics: a.cursors}
 	a.pool = &pool{
 		client: a.conn.Client, log: a.log,
 		main: func(w worker.Worker) {
@@ -80,7 +86,11 @@ func (a *App) compose(installation string) {
 				w.RegisterActivity(x)
 			}
 		},
-		source: func(w worker.Worker) { w.RegisterActivity(cursors) },
+		source: func(w worker.Worker) {
+			for _, x := range []any{cursors, shoots} {
+				w.RegisterActivity(x)
+			}
+		},
 		byName: map[string]*providerWorker{}, bySource: map[string]worker.Worker{},
 	}
 	a.announce = &announcer{app: a, kick: make(chan struct{}, 1), log: telemetry.Component(a.log, "announcer")}

@@ -13,6 +13,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/worker"
 
+	"github.com/tollgate-dev/tollgate/activities"
 	"github.com/tollgate-dev/tollgate/internal/config"
 	"github.com/tollgate-dev/tollgate/internal/provider"
 	"github.com/tollgate-dev/tollgate/internal/reporting"
@@ -34,14 +35,17 @@ type tolls struct {
 	sources []source.Definition
 	hashes  map[string]string // of the sources, by name
 	sinks   map[string]sink.Sink
+	// registrations are how shoots are registered, by the name of the source.
+	registrations map[string]activities.ShootSettings
 }
 
 // prepareTolls makes the sinks, and lists what the registry of sources is to
 // build. It checks the block of each source by building it once.
 func (a *App) prepareTolls(ctx context.Context, v *version) error {
-	v.tolls = tolls{hashes: map[string]string{}, sinks: map[string]sink.Sink{}}
+	v.tolls = tolls{hashes: map[string]string{}, sinks: map[string]sink.Sink{}, registrations: map[string]activities.ShootSettings{}}
 	var errs []error
 	known, open := map[string]source.Known{}, map[string]source.Open{}
+	clients := map[string]*reporting.Client{}
 	for _, c := range v.cfg.Sinks {
 		token := func(ctx context.Context) (provider.Sensitive, error) {
 			if c.Token == "" {
@@ -63,6 +67,7 @@ func (a *App) prepareTolls(ctx context.Context, v *version) error {
 				continue
 			}
 			known[c.Name], open[c.Name] = lastKnown(client), stillOpen(client)
+			clients[c.Name] = client
 		}
 	}
 	for _, c := range v.cfg.Sources {
@@ -76,6 +81,7 @@ func (a *App) prepareTolls(ctx context.Context, v *version) error {
 			def.Config.Transport = a.requests.Transport("source/" + c.Name)
 		}
 		v.tolls.sources = append(v.tolls.sources, def)
+		errs = append(errs, a.prepareRegistration(v, c, clients))
 		for _, t := range a.opts.SourceTypes {
 			if t.Name == c.Type {
 				if _, err := t.New(ctx, def.Config); err != nil {

@@ -6,6 +6,7 @@ package registration
 import (
 	"context"
 	"slices"
+	"strings"
 
 	"github.com/tollgate-dev/tollgate/internal/provider"
 	"github.com/tollgate-dev/tollgate/internal/reporting/event"
@@ -35,6 +36,13 @@ func PlatformOf(infrastructure string) string {
 // ProjectID is the external id of a Gardener project: the account of the events of
 // its shoots.
 func ProjectID(account, project string) string { return account + "/" + project }
+
+// ProjectOf is the project of an account that ProjectID made. ok is false for the
+// accounts of other Gardeners.
+func ProjectOf(account, id string) (project string, ok bool) {
+	project, ok = strings.CutPrefix(id, account+"/")
+	return project, ok && project != "" && !strings.Contains(project, "/")
+}
 
 // Settings are how the shoots of one source are registered.
 type Settings struct {

@@ -71,6 +71,9 @@ func (q *question) answer(ctx context.Context) error {
 		return err
 	}
 	if f.CreatedAt.IsZero() {
+		f.CreatedAt = f.ReportedAt
+	}
+	if f.CreatedAt.IsZero() {
 		return q.problem(api.ReasonCreationUnknown,
 			"the shoot is gone and no event says when it was created: tollgate shoot register %s/%s --uid %s --created TIME", f.Project, f.Name, f.UID)
 	}

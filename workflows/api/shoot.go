@@ -40,6 +40,9 @@ type ShootFacts struct {
 	Namespace string `json:"namespace,omitempty"`
 	// CreatedAt is when the shoot was created: the relation begins then.
 	CreatedAt time.Time `json:"createdAt,omitzero"`
+	// ReportedAt is the time of the event that says that the shoot exists. It stands
+	// in for CreatedAt when the shoot is gone.
+	ReportedAt time.Time `json:"reportedAt,omitzero"`
 	// Infrastructure is the shoot's provider type in Gardener's word, such as
 	// openstack, hcloud, stackit or ionos.
 	Infrastructure string `json:"infrastructure,omitempty"`
@@ -308,6 +311,9 @@ func (t Tenant) Validate(field string) error {
 func (f ShootFacts) Merge(o ShootFacts) ShootFacts {
 	if f.CreatedAt.IsZero() {
 		f.CreatedAt = o.CreatedAt.UTC()
+	}
+	if f.ReportedAt.IsZero() {
+		f.ReportedAt = o.ReportedAt.UTC()
 	}
 	if o.Namespace != "" {
 		f.Namespace = o.Namespace
