@@ -4,6 +4,7 @@
 package inventory
 
 import (
+	"maps"
 	"sync"
 	"time"
 
@@ -17,7 +18,12 @@ import (
 type Store struct {
 	mu  sync.RWMutex
 	all map[StreamKey]Listed
+	// gone are resources that a later listing lacks, and when they were listed last.
+	gone map[StreamKey]map[Key]time.Time
 }
+
+// keepGone is how long it is kept when a resource was listed last.
+const keepGone = 24 * time.Hour
 
 // StreamKey names a stream of a configured source.
 type StreamKey struct{ Source, Stream string }
@@ -33,16 +39,39 @@ type Listed struct {
 }
 
 // NewStore returns an empty store.
-func NewStore() *Store { return &Store{all: map[StreamKey]Listed{}} }
+func NewStore() *Store {
+	return &Store{all: map[StreamKey]Listed{}, gone: map[StreamKey]map[Key]time.Time{}}
+}
 
 // Put replaces the snapshot of a stream unless a later one is there.
 func (s *Store) Put(l Listed) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if had, ok := s.all[l.StreamKey]; ok && had.Snapshot.At.After(l.Snapshot.At) {
+	had, ok := s.all[l.StreamKey]
+	if ok && had.Snapshot.At.After(l.Snapshot.At) {
 		return
 	}
 	s.all[l.StreamKey] = l
+	gone := s.gone[l.StreamKey]
+	if gone == nil {
+		gone = map[Key]time.Time{}
+		s.gone[l.StreamKey] = gone
+	}
+	for _, x := range had.Snapshot.Resources {
+		gone[KeyOf(x.Account, x.Resource)] = had.Snapshot.At
+	}
+	for _, x := range l.Snapshot.Resources {
+		delete(gone, KeyOf(x.Account, x.Resource))
+	}
+	maps.DeleteFunc(gone, func(_ Key, t time.Time) bool { return l.Snapshot.At.Sub(t) > keepGone })
+}
+
+// LastSeen tells of resources that the latest listing of a stream lacks when they
+// were listed last, as far as this worker knows.
+func (s *Store) LastSeen(k StreamKey) map[Key]time.Time {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return maps.Clone(s.gone[k])
 }
 
 // All returns the latest snapshot of each stream, in no particular order.
@@ -63,6 +92,7 @@ func (s *Store) Forget(source string) {
 	for k := range s.all {
 		if k.Source == source {
 			delete(s.all, k)
+			delete(s.gone, k)
 		}
 	}
 }

@@ -128,8 +128,7 @@ type InventoryStream struct {
 	Foreign  int `json:"foreign,omitempty"`
 	// ReadUpTo is how far the feed had been read.
 	ReadUpTo time.Time `json:"readUpTo,omitzero"`
-	// ListedAt is the beginning of the latest listing after which nothing of the
-	// stream was left to end: whatever was open then existed.
+	// ListedAt is when the first listing of the inventory began.
 	ListedAt time.Time `json:"listedAt,omitzero"`
 	// Found counts the differences by kind, Repaired those that are repaired.
 	Found    map[DifferenceKind]int `json:"found,omitempty"`
@@ -190,6 +189,7 @@ const (
 type Difference struct {
 	Stream   string         `json:"stream"`
 	Kind     DifferenceKind `json:"kind"`
+	Account  string         `json:"account,omitempty"`
 	Resource event.Resource `json:"resource"`
 	// Reported and Listed are what differs, in words.
 	Reported string `json:"reported,omitempty"`
