@@ -253,7 +253,7 @@ func (p *Provider) do(ctx context.Context, c call) ([]byte, error) {
 		r = r.Param(k, v)
 	}
 	switch {
-	case c.metadataOnly && c.name == "":
+	case c.metadataOnly && c.name == "" && c.verb == http.MethodGet:
 		r = r.SetHeader("Accept", acceptMetaList)
 	case c.metadataOnly:
 		r = r.SetHeader("Accept", acceptMeta)

@@ -205,8 +205,8 @@ func createClauses() []Clause {
 		{
 			ID: "PC-08", Slug: "create-cut-off", Section: secCreate,
 			Title: "A create cut off at any moment can be repeated",
-			Rule: "Create may be cancelled at any moment. Repeated afterwards it gives exactly one instance; looked for with Find and deleted " +
-				"instead, nothing is left.",
+			Rule: "Create may be cancelled at any moment. Repeated afterwards it gives exactly one instance; looked for with Find until " +
+				"Settle has passed, and deleted instead, nothing is left.",
 			Why: "Workers are killed and activities time out in the middle of everything.",
 			check: func(e *env) {
 				p := e.provider()
@@ -220,12 +220,7 @@ func createClauses() []Clause {
 						e.wantInstances(req.Name, 1)
 						continue
 					}
-					in, err := p.Find(e.ctx(), req.Name, req.Marks)
-					if err == nil {
-						e.remove(p, in.ID)
-					} else {
-						e.wantClass("find after a create cut off after "+after.String(), err, provider.NotFound)
-					}
+					e.cleanUp(p, req, "find after a create cut off after "+after.String())
 					e.eventually("no instance is left", func() (bool, string) {
 						left := e.instances(req.Name)
 						return len(left) == 0, fmt.Sprint(left)
@@ -271,6 +266,23 @@ func createClauses() []Clause {
 				}
 			},
 		},
+	}
+}
+
+// cleanUp looks for what a create of unknown outcome has made, until it can no
+// longer appear, and removes it.
+func (e *env) cleanUp(p provider.Provider, req provider.CreateRequest, what string) {
+	e.Helper()
+	for settled := time.Now().Add(e.h.Settle); ; e.pause(e.h.Poll) {
+		in, err := p.Find(e.ctx(), req.Name, req.Marks)
+		if err == nil {
+			e.remove(p, in.ID)
+			return
+		}
+		e.wantClass(what, err, provider.NotFound)
+		if time.Now().After(settled) {
+			return
+		}
 	}
 }
 

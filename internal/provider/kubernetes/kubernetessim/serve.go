@@ -83,6 +83,11 @@ func (s *Sim) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	s.requests[t.verb+" "+t.resource]++
 	s.mu.Unlock()
+	if list := t.verb == "list"; metadataOnly(r) && list != strings.Contains(r.Header.Get("Accept"), "as=PartialObjectMetadataList") {
+		writeStatus(w, failure(http.StatusNotAcceptable, metav1.StatusReasonNotAcceptable,
+			"you requested %s, but the requested object is something else", r.Header.Get("Accept")))
+		return
+	}
 	switch t.verb {
 	case "create":
 		if t.sub == "binding" {
