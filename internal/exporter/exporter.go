@@ -23,7 +23,7 @@ import (
 
 const (
 	// DefaultMaxSeries is the most series of resources that a stream gets unless
-	// Options say otherwise: over 6,000 servers.
+	// Options say otherwise: 5,000 servers of ten series each.
 	DefaultMaxSeries = 50_000
 	// KeepIntervals is for how many intervals a snapshot is shown after it was
 	// taken. Then another worker has a later one, or nobody has.
@@ -97,6 +97,8 @@ var (
 		"Resources in the snapshot by type.", append(slices.Clone(streamLabels), "type"), nil)
 	descHidden = prometheus.NewDesc("tollgate_inventory_unexported_resources",
 		"Resources in the snapshot that have no series of their own: there are too many, or their type has none.", streamLabels, nil)
+	descOdd = prometheus.NewDesc("tollgate_inventory_unreadable_entries",
+		"Entries of the listing of which nothing could be read, not even what they are.", streamLabels, nil)
 	descUnknown = prometheus.NewDesc("tollgate_inventory_unknown_values",
 		"Resources whose value of a metric is not known, so that they have no series of it.", append(slices.Clone(streamLabels), "metric"), nil)
 )
@@ -129,7 +131,7 @@ func New(o Options) *Exporter {
 
 // Describe implements prometheus.Collector.
 func (e *Exporter) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descAt, descAge, descTook, descInterval, descResources, descHidden, descUnknown} {
+	for _, d := range []*prometheus.Desc{descAt, descAge, descTook, descInterval, descResources, descHidden, descOdd, descUnknown} {
 		ch <- d
 	}
 	for _, k := range e.kinds {
@@ -209,7 +211,7 @@ func (e *Exporter) build(l inventory.Listed) []prometheus.Metric {
 		}
 		r.resource(k, x)
 	}
-	return r.finish()
+	return r.finish(len(l.Snapshot.Unreadable))
 }
 
 func (e *Exporter) has(p event.Platform, t event.ResourceType) bool {
@@ -299,7 +301,7 @@ func (r *round) complain(name string, x source.Existing, what any) {
 	}
 }
 
-func (r *round) finish() []prometheus.Metric {
+func (r *round) finish(unreadable int) []prometheus.Metric {
 	gauge := func(d *prometheus.Desc, v int, labels ...string) {
 		r.metrics = append(r.metrics, prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(v), append(slices.Clone(r.stream), labels...)...))
 	}
@@ -310,6 +312,7 @@ func (r *round) finish() []prometheus.Metric {
 		gauge(descUnknown, n, name)
 	}
 	gauge(descHidden, r.hidden)
+	gauge(descOdd, unreadable)
 	if r.full {
 		r.log.Warn("too many resources for a series of each", "unexported", r.hidden, "max_series", r.limit)
 	}

@@ -85,8 +85,9 @@ func server(id string) source.Existing {
 	return source.Existing{
 		Account: "acme", Resource: event.Resource{Type: event.Server, ID: id, Name: "web-" + id}, CreatedAt: now.Add(-time.Hour),
 		State: event.Active, Region: "fsn1",
-		Size: event.Size{event.VCPUs: event.Int(2), event.RAMGB: event.Int(4), event.DiskGB: event.Int(40), event.ServerType: event.Text("cx22")},
-		Info: map[string]string{"status": "running"}, Values: map[string]float64{"price_eur_per_hour": 0.006},
+		Size:   event.Size{event.VCPUs: event.Int(2), event.RAMGB: event.Int(4), event.DiskGB: event.Int(40), event.ServerType: event.Text("cx22")},
+		Info:   map[string]string{"status": "running", "image": "debian-12"},
+		Values: map[string]float64{"price_eur_per_hour": 0.006, "traffic_included_bytes": 2e13, "traffic_outgoing_bytes": 0},
 	}
 }
 
@@ -97,16 +98,19 @@ func TestSeries(t *testing.T) {
 	r := newRig(t, exporter.Options{}, "h/server", "h/volume")
 	bare := source.Existing{Resource: event.Resource{Type: event.Server, ID: "43"}}
 	r.put("h", "server", now.Add(-time.Minute), server("42"), bare)
-	r.put("h", "volume", now.Add(-5*time.Minute))
+	r.store.Put(inventory.Listed{StreamKey: r.streams[1].StreamKey, Platform: event.Hetzner, Took: 2 * time.Second,
+		Snapshot: source.Snapshot{At: now.Add(-5 * time.Minute), Unreadable: []string{"an entry without a number"}}})
 	if diff := cmp.Diff(text(t, r), []string{
 		`hetzner_server_created_timestamp_seconds{id="42"} 1.7936172e+09`,
 		`hetzner_server_disk_bytes{id="42"} 4.294967296e+10`,
-		`hetzner_server_info{account="",id="43",name="",region="",server_type=""} 1`,
-		`hetzner_server_info{account="acme",id="42",name="web-42",region="fsn1",server_type="cx22"} 1`,
+		`hetzner_server_info{account="",architecture="",id="43",image="",name="",region="",server_type=""} 1`,
+		`hetzner_server_info{account="acme",architecture="",id="42",image="debian-12",name="web-42",region="fsn1",server_type="cx22"} 1`,
 		`hetzner_server_memory_bytes{id="42"} 4.294967296e+09`,
 		`hetzner_server_price_eur_per_hour{id="42"} 0.006`,
 		`hetzner_server_state{id="42",state="active"} 1`,
 		`hetzner_server_status{id="42",status="running"} 1`,
+		`hetzner_server_traffic_included_bytes{id="42"} 2e+13`,
+		`hetzner_server_traffic_outgoing_bytes{id="42"} 0`,
 		`hetzner_server_vcpus{id="42"} 2`,
 		`inventory_interval_seconds{} 600`,
 		`inventory_interval_seconds{} 600`,
@@ -126,7 +130,11 @@ func TestSeries(t *testing.T) {
 		`inventory_unknown_values{metric="tollgate_hetzner_server_price_eur_per_hour"} 1`,
 		`inventory_unknown_values{metric="tollgate_hetzner_server_state"} 1`,
 		`inventory_unknown_values{metric="tollgate_hetzner_server_status"} 1`,
+		`inventory_unknown_values{metric="tollgate_hetzner_server_traffic_included_bytes"} 1`,
+		`inventory_unknown_values{metric="tollgate_hetzner_server_traffic_outgoing_bytes"} 1`,
 		`inventory_unknown_values{metric="tollgate_hetzner_server_vcpus"} 1`,
+		`inventory_unreadable_entries{} 0`,
+		`inventory_unreadable_entries{} 1`,
 	}); diff != "" {
 		t.Errorf("(-got +want):\n%s", diff)
 	}
@@ -189,7 +197,7 @@ func TestOldSnapshotsAreDropped(t *testing.T) {
 // What does not fit is counted, and the same resources are shown each time.
 func TestSeriesAreBounded(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, exporter.Options{MaxSeries: 3 * 8}, "h/server")
+	r := newRig(t, exporter.Options{MaxSeries: 3 * 10}, "h/server")
 	var all []source.Existing
 	for i := range 10 {
 		all = append(all, server(fmt.Sprint(i)))

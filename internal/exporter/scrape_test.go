@@ -87,7 +87,7 @@ func TestScrapeWaitsForNobody(t *testing.T) {
 func BenchmarkScrape(b *testing.B) {
 	store := inventory.NewStore()
 	var all []source.Existing
-	for i := range 2 * exporter.DefaultMaxSeries / 8 {
+	for i := range 2 * exporter.DefaultMaxSeries / 10 {
 		all = append(all, server(fmt.Sprint(i)))
 	}
 	half := len(all) / 2

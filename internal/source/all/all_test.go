@@ -68,6 +68,9 @@ func missing(root fs.FS, typ source.Type) (out []string) {
 		lacks("no test in %s calls sourcetest.Run", dir)
 	}
 	lists, _ := contains(root, dir, "(source.Snapshot, error)", false) // the error is said above
+	if !lists && len(typ.Exports) > 0 {
+		lacks("it has Exports and nothing in %s lists", dir)
+	}
 	for _, k := range typ.Kinds {
 		if lists && !slices.ContainsFunc(typ.Exports, func(x source.Export) bool { return x.Type == k.Type }) {
 			lacks("it lists and Type().Exports has no series of %s", k.Type)

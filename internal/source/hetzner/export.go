@@ -14,12 +14,13 @@ func exports() []source.Export {
 		{
 			Type: event.Server,
 			Families: []source.Family{
-				source.InfoFamily("account", "name", "region", event.ServerType),
+				source.InfoFamily("account", "name", "region", event.ServerType, infoImage, infoArch),
 				source.WordFamily("state", "1 for the state that the server is in: active or off.", "state"),
 				source.WordFamily("status", "1 for the vendor's word for the state of the server.", infoStatus),
 				source.SizeFamily(event.VCPUs, "vcpus", "Virtual processors of the server.", 1),
 				source.SizeFamily(event.RAMGB, "memory_bytes", "Memory of the server.", source.GiB),
 				source.SizeFamily(event.DiskGB, "disk_bytes", "Local disk of the server.", source.GiB),
+				included("server"), outgoing("server"),
 				source.CreatedFamily(),
 				source.PriceFamily(),
 			},
@@ -27,7 +28,7 @@ func exports() []source.Export {
 		{
 			Type: event.Volume,
 			Families: []source.Family{
-				source.InfoFamily("account", "name", "region"),
+				source.InfoFamily("account", "name", "region", infoServer),
 				source.WordFamily("status", "1 for the vendor's word for the state of the volume.", infoStatus),
 				source.SizeFamily(event.SizeGB, "size_bytes", "Size of the volume.", source.GiB),
 				source.CreatedFamily(),
@@ -37,7 +38,7 @@ func exports() []source.Export {
 		{
 			Type: event.FloatingIP,
 			Families: []source.Family{
-				source.InfoFamily("account", "name", "region", event.IPVersion, event.Kind),
+				source.InfoFamily("account", "name", "region", event.IPVersion, event.Kind, infoServer),
 				source.CreatedFamily(),
 				source.PriceFamily(),
 			},
@@ -47,9 +48,18 @@ func exports() []source.Export {
 			Families: []source.Family{
 				source.InfoFamily("account", "name", "region", event.Kind),
 				source.SizeFamily(event.Targets, "targets", "Targets of the load balancer.", 1),
+				included("load balancer"), outgoing("load balancer"),
 				source.CreatedFamily(),
 				source.PriceFamily(),
 			},
 		},
 	}
+}
+
+func included(what string) source.Family {
+	return source.ValueFamily("traffic_included_bytes", "Traffic of a month that the price of the "+what+" includes.")
+}
+
+func outgoing(what string) source.Family {
+	return source.ValueFamily("traffic_outgoing_bytes", "Traffic out of the "+what+" in the current month.")
 }
