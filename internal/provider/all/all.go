@@ -5,6 +5,7 @@ package all
 import (
 	"github.com/tollgate-dev/tollgate/internal/provider"
 	"github.com/tollgate-dev/tollgate/internal/provider/hetzner"
+	"github.com/tollgate-dev/tollgate/internal/provider/kubernetes"
 	"github.com/tollgate-dev/tollgate/internal/provider/local"
 	"github.com/tollgate-dev/tollgate/internal/provider/openstack"
 )
@@ -15,6 +16,7 @@ func Types() []provider.Type {
 	return []provider.Type{
 		local.Type(),
 		hetzner.Type(),
+		kubernetes.Type(),
 		openstack.Type(),
 	}
 }
