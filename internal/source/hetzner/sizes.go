@@ -170,11 +170,15 @@ func (z *sizer) items(ctx context.Context, changes []change, bulk bool) ([]sourc
 }
 
 // reported asks what was reported last of resources whose size before the page
-// matters.
+// matters. Those whose changes were read by this process, without a break, are
+// left out: there is nothing about them that was reported and is not remembered.
 func (z *sizer) reported(ctx context.Context, changes []change) (map[int64]source.Reported, error) {
 	var ask []event.Resource
 	ids := map[event.Resource]int64{}
 	for _, ch := range changes {
+		if _, known := z.before(ch.id); known {
+			continue
+		}
 		res := z.s.resource(ch.id)
 		if _, twice := ids[res]; !twice && (ch.verb == source.VerbDelete || sized(ch.verb)) {
 			ids[res] = ch.id
