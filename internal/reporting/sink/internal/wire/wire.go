@@ -126,6 +126,9 @@ func Chunks(events []event.Event, n, size int) iter.Seq2[int, int] {
 	return func(yield func(from, to int) bool) {
 		for from := 0; from < len(events); {
 			to, bytes := from, 0
+			if most := min(n, len(events)-from); most*event.MaxBytes <= size {
+				to += most // however large they are
+			}
 			for ; to < len(events) && to-from < n; to++ {
 				b, err := json.Marshal(events[to])
 				if err != nil { // sending it will say so
