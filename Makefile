@@ -106,6 +106,10 @@ test-openstack: ## the openstack driver against the real services, which are sta
 bench: build ## benchmarks: engine floors and ours beside them; BENCH=regexp BENCHTIME=1x
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchtime $(BENCHTIME) -timeout 60m -tags bench ./tests/bench/...
 
+.PHONY: bench-million
+bench-million: build ## catch up with a million actions beside a bare loop (ten minutes)
+	TOLLGATE_BENCH_ACTIONS=1000000 $(GO) test -run '^$$' -bench '^BenchmarkCatchUp$$' -benchtime 1x -timeout 60m -tags bench ./tests/bench/...
+
 .PHONY: histories
 histories: engine ## record workflow histories for the replay tests; old ones stay
 	TOLLGATE_RECORD=1 $(GO) test -timeout 30m -count=1 ./workflows/...

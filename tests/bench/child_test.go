@@ -34,6 +34,7 @@ import (
 const (
 	roleWorker = "worker" // Tollgate's worker over a cloud in its memory
 	roleStub   = "stub"   // forward proxies that say yes
+	roleLoop   = "loop"   // fetches and posts
 )
 
 // order is a line to a child, the first one included; answer is the line back.
@@ -45,6 +46,9 @@ type (
 		Addresses                []string
 		// Of a stub's first line: where it writes its target's certificate.
 		CAFile string
+		// Of a loop's: pages of that API, to that sink.
+		Endpoint, Sink, URL string
+		From, Pages         int
 		// Later lines of a worker: put instances into the cloud.
 		Place []placed
 	}
@@ -57,6 +61,8 @@ type (
 		TargetName string
 		// Of a worker: requests to the cloud so far, by kind.
 		Calls map[memory.Call]int
+		// Of a loop.
+		Took time.Duration
 	}
 	// placed is an instance whose owner exists.
 	placed struct{ Name, UID, Proxy string }
@@ -71,7 +77,7 @@ func child(role string, in io.Reader, out io.Writer) error {
 	if err := orders.Decode(&o); err != nil {
 		return err
 	}
-	serve := map[string]func(order, *json.Decoder, *json.Encoder) error{roleWorker: serveWorker, roleStub: serveStub}[role]
+	serve := map[string]func(order, *json.Decoder, *json.Encoder) error{roleWorker: serveWorker, roleStub: serveStub, roleLoop: serveLoop}[role]
 	if serve == nil {
 		return fmt.Errorf("no role %q", role)
 	}

@@ -49,6 +49,9 @@ type setting struct {
 	probe, drift time.Duration // 0: hardly ever
 	tls          bool
 	pageSize     int
+	secrets      string   // more of them
+	more         string   // of the configuration
+	env          []string // of the worker
 }
 
 const hardlyEver = 12 * time.Hour
@@ -86,7 +89,9 @@ func (w *world) start(s setting) {
 providers:
   - {name: mem, type: memory, drift: {interval: %s}, budget: {requestsPerSecond: 10000}}
   - {name: local, type: local, drift: {interval: %s}, local: {network: %s}}
-secrets: {memory-token: {file: token}}
+secrets:
+  memory-token: {file: token}
+  %s
 probe:
   target: %q
   interval: %s
@@ -94,7 +99,7 @@ probe:
 gc: {interval: 24h, minAge: 10m}
 health: {interval: 1h}
 codec: {keyFile: %s}
-`, installation, s.drift, hardlyEver, localNetwork, stub.Target, s.probe, tls, w.keyFile())
+%s`, installation, s.drift, hardlyEver, localNetwork, s.secrets, stub.Target, s.probe, tls, w.keyFile(), s.more)
 	config := filepath.Join(w.dir, "tollgate.yaml")
 	for file, content := range map[string]string{config: text, filepath.Join(w.dir, "token"): "any"} {
 		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
@@ -104,7 +109,7 @@ codec: {keyFile: %s}
 	w.worker = spawn(w.b, roleWorker, order{
 		Engine: w.engine.HostPort(), StateDir: filepath.Join(w.dir, "state"), Config: config,
 		PageSize: s.pageSize, Addresses: stub.Addresses,
-	}, "TOLLGATE_PROXY_BINARY="+program(w.b, "tollgate-proxy"))
+	}, append(s.env, "TOLLGATE_PROXY_BINARY="+program(w.b, "tollgate-proxy"))...)
 }
 
 // dial connects as the worker and the command line do.
@@ -191,9 +196,12 @@ func healthyAttr(p *commonpb.Payload) bool {
 }
 
 // history is all events of a workflow's current run.
-func (w *world) history(id string) ([]*historypb.HistoryEvent, error) {
+func (w *world) history(id string) ([]*historypb.HistoryEvent, error) { return w.historyOf(id, "") }
+
+// historyOf is all events of a run.
+func (w *world) historyOf(id, run string) ([]*historypb.HistoryEvent, error) {
 	var out []*historypb.HistoryEvent
-	events := w.client.GetWorkflowHistory(w.b.Context(), id, "", false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+	events := w.client.GetWorkflowHistory(w.b.Context(), id, run, false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 	for events.HasNext() {
 		e, err := events.Next()
 		if err != nil {
