@@ -69,6 +69,7 @@ type RelationWriter interface {
 	EnsureProject(ctx context.Context, p api.ProjectCreate) (api.Project, error)
 	FindProject(ctx context.Context, platform, externalID string) (p api.Project, ok bool, err error)
 	Project(ctx context.Context, id string) (api.Project, error)
+	Projects(ctx context.Context, platform string) ([]api.Project, error)
 	Relations(ctx context.Context, projectID string, p api.ListRelationsParams) ([]api.Relation, error)
 	EnsureRelation(ctx context.Context, projectID string, r api.RelationCreate) (api.Relation, error)
 	CloseRelation(ctx context.Context, projectID, relationID string, validTo time.Time) (api.Relation, error)

@@ -15,6 +15,7 @@ import (
 // gardenSource is implemented by sources that read a Gardener.
 type gardenSource interface {
 	Connection() *gardener.Connection
+	Namespace() string
 }
 
 // prepareRegistration makes what the registrations of a source need of the
@@ -58,7 +59,7 @@ func (a *App) shootSettings(name string) (activities.ShootSettings, bool) {
 	}
 	for _, s := range e.Streams {
 		if g, ok := s.Source.(gardenSource); ok {
-			set.Garden = a.garden(name, g.Connection())
+			set.Garden = a.garden(name, g)
 			break
 		}
 	}
@@ -67,7 +68,8 @@ func (a *App) shootSettings(name string) (activities.ShootSettings, bool) {
 
 // garden keeps one reader for a connection: it remembers the namespaces of
 // projects.
-func (a *App) garden(name string, conn *gardener.Connection) registration.Garden {
+func (a *App) garden(name string, src gardenSource) registration.Garden {
+	conn := src.Connection()
 	a.gardens.Lock()
 	defer a.gardens.Unlock()
 	if had, ok := a.gardens.byName[name]; ok && had.conn == conn {
@@ -76,7 +78,7 @@ func (a *App) garden(name string, conn *gardener.Connection) registration.Garden
 	if a.gardens.byName == nil {
 		a.gardens.byName = map[string]readGarden{}
 	}
-	made := readGarden{conn, garden.New(name, conn)}
+	made := readGarden{conn, garden.New(name, conn, src.Namespace())}
 	a.gardens.byName[name] = made
 	return made.garden
 }

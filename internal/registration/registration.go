@@ -147,6 +147,9 @@ type Garden interface {
 	// Shoot reads what there is to know of a shoot of a project. The result has no
 	// Source and no Tenant.
 	Shoot(ctx context.Context, project, name string) (api.ShootFacts, error)
+	// Shoots lists all shoots, as Shoot reads them. One whose project is not known
+	// has an empty one. It fails rather than leave a shoot out.
+	Shoots(ctx context.Context) ([]api.ShootFacts, error)
 	// Credentials reads what a binding in a namespace names.
 	Credentials(ctx context.Context, namespace string, b api.ShootBinding) (CredentialsRef, error)
 	// Secret reads a Secret.

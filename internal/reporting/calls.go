@@ -36,6 +36,26 @@ func (c *Client) FindProject(ctx context.Context, platform, externalID string) (
 	return out.Items[0], true, nil
 }
 
+// Projects lists the projects of a platform, or of all for "", all pages.
+func (c *Client) Projects(ctx context.Context, platform string) ([]api.Project, error) {
+	limit := 1000
+	p := api.ListProjectsParams{Platform: optional(platform), Limit: &limit}
+	var all []api.Project
+	for token := ""; ; {
+		p.PageToken = optional(token)
+		out, err := call(ctx, c, "list projects",
+			func(ctx context.Context) (*http.Response, error) { return c.api.ListProjects(ctx, &p) },
+			api.ParseListProjectsResponse, func(r *api.ListProjectsResponse) *api.ProjectList { return r.JSON200 })
+		if err != nil {
+			return nil, err
+		}
+		if all = append(all, out.Items...); out.NextPageToken == "" {
+			return all, nil
+		}
+		token = out.NextPageToken
+	}
+}
+
 // Project reads a project by its id.
 func (c *Client) Project(ctx context.Context, id string) (api.Project, error) {
 	out, err := call(ctx, c, "read project",
@@ -72,6 +92,8 @@ func (c *Client) CloseRelation(ctx context.Context, projectID, relationID string
 // Relations lists the relations of a project, all pages. Limit and PageToken of p
 // are not used.
 func (c *Client) Relations(ctx context.Context, projectID string, p api.ListRelationsParams) ([]api.Relation, error) {
+	limit := 1000
+	p.Limit = &limit
 	var all []api.Relation
 	for token := ""; ; {
 		p.PageToken = optional(token)

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	corev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
@@ -20,6 +21,7 @@ import (
 // Operations, as errors name them.
 const (
 	OpShoot       provider.Op = "get shoot"
+	OpShoots      provider.Op = "list shoots"
 	OpCredentials provider.Op = "get credentials"
 	OpSecret      provider.Op = "get secret"
 	OpProfile     provider.Op = "get cloud profile"
@@ -27,8 +29,9 @@ const (
 
 // Garden implements registration.Garden. It is safe for concurrent use.
 type Garden struct {
-	name string
-	conn *gardener.Connection
+	name, namespace string
+	conn            *gardener.Connection
+	projects        *gardener.ProjectNames
 
 	mu         sync.Mutex
 	namespaces map[string]string // by project
@@ -36,9 +39,10 @@ type Garden struct {
 
 var _ registration.Garden = (*Garden)(nil)
 
-// New reads a Gardener over a connection. name is that of the source, in errors.
-func New(name string, conn *gardener.Connection) *Garden {
-	return &Garden{name: name, conn: conn, namespaces: map[string]string{}}
+// New reads a Gardener over a connection. name is that of the source, in errors;
+// namespace limits what Shoots lists, "" to nothing.
+func New(name string, conn *gardener.Connection, namespace string) *Garden {
+	return &Garden{name: name, namespace: namespace, conn: conn, projects: gardener.NewProjectNames(conn), namespaces: map[string]string{}}
 }
 
 // read makes one call and classes its failure.
@@ -51,8 +55,8 @@ func read[T any](ctx context.Context, g *Garden, op provider.Op, id string, f fu
 	return v, gardener.Classify(op, g.name, id, err)
 }
 
-// namespace is that of a project. A project never changes it.
-func (g *Garden) namespace(ctx context.Context, project string) (string, error) {
+// namespaceOf is the namespace of a project. A project never changes it.
+func (g *Garden) namespaceOf(ctx context.Context, project string) (string, error) {
 	g.mu.Lock()
 	ns := g.namespaces[project]
 	g.mu.Unlock()
@@ -76,7 +80,7 @@ func (g *Garden) namespace(ctx context.Context, project string) (string, error) 
 
 // Shoot implements registration.Garden.
 func (g *Garden) Shoot(ctx context.Context, project, name string) (api.ShootFacts, error) {
-	ns, err := g.namespace(ctx, project)
+	ns, err := g.namespaceOf(ctx, project)
 	if err != nil {
 		return api.ShootFacts{}, err
 	}
@@ -92,24 +96,82 @@ func (g *Garden) Shoot(ctx context.Context, project, name string) (api.ShootFact
 		return api.ShootFacts{}, err
 	}
 	f := Facts(project, s)
-	// The providerConfig of a namespaced profile is not its operators' word.
-	if p := s.Spec.CloudProfile; p != nil && p.Kind == "NamespacedCloudProfile" {
-		own, err := read(ctx, g, OpProfile, p.Name, func(c *gardener.Client) (*corev1beta1.NamespacedCloudProfile, error) {
-			return c.NamespacedCloudProfiles(ns).Get(ctx, p.Name, metav1.GetOptions{})
-		})
-		switch {
-		case provider.ClassOf(err) == provider.NotFound:
-			f.CloudProfile = ""
-		case err != nil:
-			return api.ShootFacts{}, err
-		default:
-			f.CloudProfile = own.Spec.Parent.Name
-		}
-	}
-	return f, nil
+	f.CloudProfile, err = g.profile(ctx, s)
+	return f, err
 }
 
-// Facts are what a shoot of a project says of itself.
+// profile is the cloud profile of a shoot. For one of a namespace it is the parent:
+// the providerConfig of the other is not the operators' word.
+func (g *Garden) profile(ctx context.Context, s *corev1beta1.Shoot) (string, error) {
+	switch p := s.Spec.CloudProfile; {
+	case p != nil && p.Kind == "NamespacedCloudProfile":
+		own, err := read(ctx, g, OpProfile, p.Name, func(c *gardener.Client) (*corev1beta1.NamespacedCloudProfile, error) {
+			return c.NamespacedCloudProfiles(s.Namespace).Get(ctx, p.Name, metav1.GetOptions{})
+		})
+		if provider.ClassOf(err) == provider.NotFound {
+			return "", nil
+		}
+		if err != nil {
+			return "", err
+		}
+		return own.Spec.Parent.Name, nil
+	case p != nil:
+		return p.Name, nil
+	case s.Spec.CloudProfileName != nil:
+		return *s.Spec.CloudProfileName, nil
+	}
+	return "", nil
+}
+
+// Shoots implements registration.Garden.
+func (g *Garden) Shoots(ctx context.Context) ([]api.ShootFacts, error) {
+	var shoots []corev1beta1.Shoot
+	_, err := read(ctx, g, OpShoots, "", func(c *gardener.Client) (any, error) {
+		return nil, gardener.Each(ctx, c.Shoots(g.namespace).List, metav1.ListOptions{}, func(l *corev1beta1.ShootList) error {
+			for i := range l.Items {
+				// What is not needed would be most of the memory.
+				s := &l.Items[i]
+				s.ManagedFields, s.Status.Conditions, s.Status.LastErrors = nil, nil, nil
+				shoots = append(shoots, *s)
+			}
+			return nil
+		})
+	})
+	if err != nil {
+		return nil, err
+	}
+	var namespaces []string
+	for i := range shoots {
+		namespaces = append(namespaces, shoots[i].Namespace)
+	}
+	projects, err := g.projects.Names(ctx, slices.Compact(slices.Sorted(slices.Values(namespaces)))...)
+	if err != nil {
+		return nil, gardener.Classify(OpShoots, g.name, "", err)
+	}
+	profiles := map[string]string{}
+	out := make([]api.ShootFacts, len(shoots))
+	for i := range shoots {
+		s := &shoots[i]
+		f := Facts(projects[s.Namespace], s)
+		key := s.Namespace
+		if p := s.Spec.CloudProfile; p != nil {
+			key += "/" + p.Kind + "/" + p.Name
+		} else if s.Spec.CloudProfileName != nil {
+			key += "//" + *s.Spec.CloudProfileName
+		}
+		name, had := profiles[key]
+		if !had {
+			if name, err = g.profile(ctx, s); err != nil {
+				return nil, err
+			}
+			profiles[key] = name
+		}
+		f.CloudProfile, out[i] = name, f
+	}
+	return out, nil
+}
+
+// Facts are what a shoot of a project says of itself, without its cloud profile.
 func Facts(project string, s *corev1beta1.Shoot) api.ShootFacts {
 	f := api.ShootFacts{Project: project, Name: s.Name, UID: gardener.UID(s), Namespace: s.Namespace, CreatedAt: s.CreationTimestamp.UTC(),
 		Infrastructure: s.Spec.Provider.Type}
@@ -118,12 +180,6 @@ func Facts(project string, s *corev1beta1.Shoot) api.ShootFacts {
 		f.Binding = &api.ShootBinding{Kind: api.CredentialsBinding, Name: *s.Spec.CredentialsBindingName}
 	case s.Spec.SecretBindingName != nil && *s.Spec.SecretBindingName != "":
 		f.Binding = &api.ShootBinding{Kind: api.SecretBinding, Name: *s.Spec.SecretBindingName}
-	}
-	switch p := s.Spec.CloudProfile; {
-	case p != nil:
-		f.CloudProfile = p.Name
-	case s.Spec.CloudProfileName != nil:
-		f.CloudProfile = *s.Spec.CloudProfileName
 	}
 	return f
 }

@@ -5,9 +5,11 @@ package registrationtest
 import (
 	"context"
 	"errors"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -106,6 +108,21 @@ func (g *Garden) Calls() int {
 // Shoot implements registration.Garden.
 func (g *Garden) Shoot(_ context.Context, project, name string) (objects.ShootFacts, error) {
 	return get(g, g.shoots, project+"/"+name)
+}
+
+// Shoots implements registration.Garden.
+func (g *Garden) Shoots(context.Context) ([]objects.ShootFacts, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.calls++
+	if g.down != nil {
+		return nil, provider.Wrap(provider.Transient, "list", "garden", "", g.down)
+	}
+	var out []objects.ShootFacts
+	for _, key := range slices.Sorted(maps.Keys(g.shoots)) {
+		out = append(out, g.shoots[key])
+	}
+	return out, nil
 }
 
 // Credentials implements registration.Garden.
