@@ -55,6 +55,13 @@ func New(projects map[string]string) *Sim {
 	return s
 }
 
+// AddProject makes a project.
+func (s *Sim) AddProject(name, namespace string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.projects[name] = namespace
+}
+
 // Bare makes a namespace that belongs to no project.
 func (s *Sim) Bare(namespace string) {
 	s.mu.Lock()

@@ -5,6 +5,7 @@ package gardenertest
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	corev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	corev1 "k8s.io/api/core/v1"
@@ -65,6 +66,15 @@ func Shoot(namespace, name string, pools ...Pool) *corev1beta1.Shoot {
 // Cluster is a Gardener with the rights of its operator.
 type Cluster struct {
 	*gardener.Client
+	// Now is the gardenlet's clock; time.Now if nil.
+	Now func() time.Time
+}
+
+func (c Cluster) now() metav1.Time {
+	if c.Now != nil {
+		return metav1.NewTime(c.Now())
+	}
+	return metav1.Now()
 }
 
 // Project makes a project with its namespace and a CredentialsBinding named
@@ -160,7 +170,7 @@ func (c Cluster) Operation(tb testing.TB, s *corev1beta1.Shoot, t corev1beta1.La
 		now, err := c.Shoots(s.Namespace).Get(tb.Context(), s.Name, metav1.GetOptions{})
 		must(tb, err)
 		st := &now.Status
-		st.LastOperation = &corev1beta1.LastOperation{Type: t, State: state, Progress: 50, LastUpdateTime: metav1.Now()}
+		st.LastOperation = &corev1beta1.LastOperation{Type: t, State: state, Progress: 50, LastUpdateTime: c.now()}
 		st.ObservedGeneration = now.Generation
 		st.UID = now.UID
 		st.TechnicalID = "shoot--test--" + now.Name
@@ -170,7 +180,7 @@ func (c Cluster) Operation(tb testing.TB, s *corev1beta1.Shoot, t corev1beta1.La
 			st.LastOperation.Progress = 100
 			st.IsHibernated = gardener.WantsHibernation(now)
 			st.Conditions = []corev1beta1.Condition{{Type: "APIServerAvailable", Status: "True", Reason: "Ok", Message: "ok",
-				LastTransitionTime: metav1.Now(), LastUpdateTime: metav1.Now()}}
+				LastTransitionTime: c.now(), LastUpdateTime: c.now()}}
 		}
 		out, err := c.Shoots(s.Namespace).UpdateStatus(tb.Context(), now, metav1.UpdateOptions{})
 		if apierrors.IsConflict(err) {

@@ -4,6 +4,7 @@ package all
 
 import (
 	"github.com/tollgate-dev/tollgate/internal/source"
+	"github.com/tollgate-dev/tollgate/internal/source/gardener"
 	"github.com/tollgate-dev/tollgate/internal/source/hetzner"
 )
 
@@ -12,5 +13,6 @@ import (
 func Types() []source.Type {
 	return []source.Type{
 		hetzner.Type(),
+		gardener.Type(),
 	}
 }

@@ -67,7 +67,7 @@ func newPlatform(tb testing.TB) *platform {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	p.Cluster, p.url = gardenertest.Cluster{Client: c}, srv.URL
+	p.Cluster, p.url = gardenertest.Cluster{Client: c, Now: p.Sim.Now}, srv.URL
 	return p
 }
 
@@ -206,6 +206,13 @@ func (p *platform) Skew(_ testing.TB, d time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.skew = d
+}
+
+// later moves the platform's clock on.
+func (p *platform) later(d time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.skew += d
 }
 
 // Fail implements sourcetest.Faulter.
