@@ -53,7 +53,7 @@ func (p *Provider) create(ctx context.Context, req provider.CreateRequest) (*cor
 		return pod, err
 	}
 	if err := p.ensureParts(ctx, req, pl, pod); err != nil {
-		if fresh && refused(err) {
+		if fresh && (refused(err) || errors.Is(err, provider.Conflict)) {
 			p.dropPod(ctx, pod)
 		}
 		return nil, err

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
-	"regexp"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -66,19 +65,26 @@ func (p *Provider) sendDelete(ctx context.Context, resource string, meta *metav1
 		PropagationPolicy: ptr(metav1.DeletePropagationBackground),
 	}
 	b, err := p.do(ctx, call{verb: http.MethodDelete, resource: resource, namespace: meta.Namespace, name: meta.Name, body: opts})
-	if isNotFound(err) || anotherUID(err) {
+	switch {
+	case isNotFound(err):
 		return nil, nil
+	case isReason(err, metav1.StatusReasonConflict):
+		// The precondition failed, which is worded in more than one way, or the API
+		// server was overtaken by another change.
+		if gone, gerr := p.anotherUID(ctx, resource, meta); gone || gerr != nil {
+			return nil, gerr
+		}
 	}
 	return b, err
 }
 
-var preconditionUID = regexp.MustCompile(`(?i)precondition failed: UID`)
-
-// anotherUID reports whether a delete failed because another object has the
-// name.
-func anotherUID(err error) bool {
-	st, ok := statusOf(err)
-	return ok && !bare(st) && st.Code == http.StatusConflict && preconditionUID.MatchString(st.Message)
+// anotherUID reports whether an object has gone, or another one has its name.
+func (p *Provider) anotherUID(ctx context.Context, resource string, meta *metav1.ObjectMeta) (bool, error) {
+	have, err := p.metadata(ctx, resource, meta.Namespace, meta.Name)
+	if isNotFound(err) {
+		return true, nil
+	}
+	return err == nil && have.UID != meta.UID, err
 }
 
 // deleteParts removes what was made beside a Pod.

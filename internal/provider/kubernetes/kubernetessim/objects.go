@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
@@ -244,8 +245,7 @@ func (s *Sim) delete(w http.ResponseWriter, r *http.Request, t target) {
 		return
 	}
 	if p := opts.Preconditions; p != nil && p.UID != nil && *p.UID != o.GetUID() {
-		writeStatus(w, about(failure(http.StatusConflict, metav1.StatusReasonConflict, "Operation cannot be fulfilled on %s %q: Precondition failed: UID in precondition: %s, UID in object meta: %s",
-			t.resource, t.name, *p.UID, o.GetUID()), t.resource, t.name))
+		writeStatus(w, about(failure(http.StatusConflict, metav1.StatusReasonConflict, otherUID(t, *p.UID, o.GetUID())), t.resource, t.name))
 		return
 	}
 	if pod, ok := o.(*corev1.Pod); ok {
@@ -263,6 +263,16 @@ func (s *Sim) delete(w http.ResponseWriter, r *http.Request, t target) {
 	s.drop(t.key, o)
 	writeJSON(w, http.StatusOK, &metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusSuccess,
 		Details: &metav1.StatusDetails{Name: t.name, Kind: t.resource, UID: o.GetUID()}})
+}
+
+// otherUID is how the failed precondition of a delete is worded, in one way for
+// what has a grace period and in another for what has none.
+func otherUID(t target, want, have types.UID) string {
+	if t.resource == "pods" {
+		return fmt.Sprintf("Operation cannot be fulfilled on Pod %q: the UID in the precondition (%s) does not match the UID in record (%s). "+
+			"The object might have been deleted and then recreated", t.name, want, have)
+	}
+	return fmt.Sprintf("Operation cannot be fulfilled on %s %q: Precondition failed: UID in precondition: %s, UID in object meta: %s", t.resource, t.name, want, have)
 }
 
 // graceful begins the end of a Pod that a node still has to end. left is false

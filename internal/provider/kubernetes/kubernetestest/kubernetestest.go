@@ -21,6 +21,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tollgate-dev/tollgate/internal/provider"
@@ -361,3 +362,5 @@ func (b *Backend) Inject(tb testing.TB, f providertest.Fault) func() {
 	}
 	return b.Front.Add(fault)
 }
+
+func quantity(n int64) resource.Quantity { return *resource.NewQuantity(n, resource.DecimalSI) }

@@ -54,3 +54,14 @@ func TestRealContract(t *testing.T) {
 		t.Errorf("rights that the manifests give (-) and that were used (+):\n%s", diff)
 	}
 }
+
+// What the kit does not know of, against a real API server.
+func TestRealScenarios(t *testing.T) {
+	c := cluster(t)
+	for _, s := range kubernetestest.Scenarios() {
+		t.Run(s.Name, func(t *testing.T) {
+			t.Parallel()
+			s.Run(t, c.Backend(t))
+		})
+	}
+}
