@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"net/url"
 	"slices"
 	"strconv"
@@ -127,12 +128,26 @@ func (p *Provider) adopt(ctx context.Context, r *region, req provider.CreateRequ
 		return nil, p.busy(req.Name, "a server of this name is being deleted")
 	}
 	slices.SortFunc(live, byRule)
+	if len(live) > 1 && live[0].Created.Equal(live[1].Created) && fresh(live[0]) {
+		return nil, p.busy(req.Name, "the instance is made twice at the same time")
+	}
 	for _, s := range live[1:] {
 		if err := p.drop(ctx, r, s, live[0]); err != nil {
 			return nil, err
 		}
 	}
 	return p.take(ctx, r, req, live[0])
+}
+
+// settleTime is how long those who have made two equally old servers have to
+// agree on one before somebody else decides.
+const settleTime = 10 * time.Second
+
+// fresh reports whether a server was made within settleTime, by a clock that may
+// be some minutes wrong.
+func fresh(s server) bool {
+	age := time.Since(s.Created)
+	return age < settleTime && age > -5*time.Minute
 }
 
 // take adopts a server of the request's owner.
@@ -245,17 +260,47 @@ func (p *Provider) order(ctx context.Context, r *region, o order, m made) (strin
 
 // settle makes sure that a server which was made is the only one of its name.
 // Nothing at the cloud does: two creates at the same time, or one whose
-// predecessor was not listed yet, make two. The older one stays. Of two that are
-// equally old, as far as the cloud's clock tells, the own one goes: the other may
-// be known to somebody already.
+// predecessor was not listed yet, make two. The older one stays. Two that are
+// equally old, as far as the cloud's clock tells, were made by two who both look
+// now: each waits for a moment of its own, and the first one gives way.
 func (p *Provider) settle(ctx context.Context, r *region, req provider.CreateRequest, id string) (*server, error) {
-	mine := server{ID: id, Name: req.Name}
-	all, err := p.serversNamed(ctx, r, req.Name)
+	mine, others, err := p.rivals(ctx, r, req, id)
 	if err != nil {
 		return nil, err // the retry adopts it
 	}
-	mine.Created = time.Now().Add(time.Hour) // not listed yet: whoever is listed is older
-	var others []server
+	if len(others) > 0 && others[0].Created.Equal(mine.Created) {
+		if err := sleep(ctx, time.Duration(rand.Int64N(int64(p.opt.Poll)))); err != nil {
+			return nil, err
+		}
+		if mine, others, err = p.rivals(ctx, r, req, id); err != nil {
+			return nil, err
+		}
+	}
+	if len(others) == 0 {
+		return &mine, nil
+	}
+	if first := others[0]; !first.Created.After(mine.Created) {
+		if err := p.drop(ctx, r, mine, first); err != nil {
+			return nil, err
+		}
+		if first.Created.Equal(mine.Created) {
+			return nil, p.busy(req.Name, "the instance was made twice at the same time")
+		}
+		return p.take(ctx, r, req, first)
+	}
+	for _, s := range others {
+		if err := p.drop(ctx, r, s, mine); err != nil {
+			return nil, err
+		}
+	}
+	return &mine, nil
+}
+
+// rivals looks for the server that was just made, and for others of the same
+// request, the oldest first.
+func (p *Provider) rivals(ctx context.Context, r *region, req provider.CreateRequest, id string) (mine server, others []server, err error) {
+	all, err := p.serversNamed(ctx, r, req.Name)
+	mine = server{ID: id, Name: req.Name, Created: time.Now().Add(time.Hour)} // not listed yet: whoever is listed is older
 	for _, s := range all {
 		switch {
 		case s.ID == id:
@@ -264,28 +309,8 @@ func (p *Provider) settle(ctx context.Context, r *region, req provider.CreateReq
 			others = append(others, s)
 		}
 	}
-	if len(others) == 0 {
-		return &mine, nil
-	}
 	slices.SortFunc(others, byRule)
-	switch first := others[0]; first.Created.Compare(mine.Created) {
-	case -1:
-		if err := p.drop(ctx, r, mine, first); err != nil {
-			return nil, err
-		}
-		return p.take(ctx, r, req, first)
-	case 0:
-		if err := p.drop(ctx, r, mine, first); err != nil {
-			return nil, err
-		}
-		return nil, p.busy(req.Name, "the instance was made twice at the same time")
-	}
-	for _, s := range others {
-		if err := p.drop(ctx, r, s, mine); err != nil {
-			return nil, err
-		}
-	}
-	return &mine, nil
+	return mine, others, err
 }
 
 // adoptHolder adopts the server that uses the instance's port.

@@ -1,6 +1,7 @@
 package openstack
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -86,23 +87,28 @@ func (p *Provider) deleteAll(ctx context.Context, key instanceKey) error {
 	return p.deleteParts(ctx, r, key, what)
 }
 
+// askAgain is after how many looks at a server that does not go its delete is
+// asked for again, and mostAsks how often.
+const (
+	askAgain = 8
+	mostAsks = 3
+)
+
 // deleteServer deletes a server and waits until it is gone. One that the cloud
-// keeps for a while (soft delete) is deleted for good.
+// keeps for a while (soft delete) is deleted for good. One that is deleted while
+// it is built can be seen running, or in error, for a moment before it goes.
 func (p *Provider) deleteServer(ctx context.Context, r *region, s server) error {
-	asked, forced := s.ending(), false
+	asks, forced := 0, false
 	for try := 0; ; try++ {
 		var err error
 		switch {
 		case s.Status == "SOFT_DELETED" && s.Task == "" && !forced:
 			err, forced = servers.ForceDelete(ctx, r.compute, s.ID).ExtractErr(), true
-		case !asked:
-			err, asked = servers.Delete(ctx, r.compute, s.ID).ExtractErr(), true
-		case !s.ending():
-			text := s.Fault.Message
-			if text == "" {
-				text = "it is " + s.Status + " again"
-			}
-			return fmt.Errorf("the delete of server %s failed: %s", s.ID, text)
+		case s.ending() || asks > 0 && try%askAgain != 0:
+		case asks == mostAsks:
+			return fmt.Errorf("server %s does not go, it is %s: %s", s.ID, s.Status, cmp.Or(s.Fault.Message, "no fault is known"))
+		default:
+			err, asks = servers.Delete(ctx, r.compute, s.ID).ExtractErr(), asks+1
 		}
 		if notThere(err) {
 			return nil

@@ -182,8 +182,12 @@ func (p *Provider) ensureFloating(ctx context.Context, r *region, o order, m *ma
 	if err != nil {
 		return err
 	}
-	if len(there) > 0 {
-		return p.associate(ctx, r, there[0], m)
+	// One on another port belongs to a create at the same time, whose server it is
+	// the address of, and stays there.
+	for _, free := range []string{m.port, ""} {
+		if i := slices.IndexFunc(there, func(f floatingIP) bool { return f.Port == free }); i >= 0 {
+			return p.associate(ctx, r, there[i], m)
+		}
 	}
 	var x floatingIP
 	err = floatingips.Create(ctx, r.network, floatingips.CreateOpts{

@@ -112,19 +112,41 @@ func (b *realBackend) logIn(tb testing.TB, project string) {
 }
 
 // do makes a request past the driver. 404 is an answer, every other refusal ends
-// the test.
+// the test. SQLite is locked now and then, so that a server error is tried again.
 func (b *realBackend) do(tb testing.TB, method, url string, body, into any) (found bool) {
 	tb.Helper()
-	var in io.Reader
-	if body != nil {
-		raw, _ := json.Marshal(body)
-		in = bytes.NewReader(raw)
+	var status int
+	var raw []byte
+	for range 10 {
+		if status, raw = b.once(tb, method, url, body); status < 500 {
+			break
+		}
+		time.Sleep(time.Second)
 	}
+	switch {
+	case status == http.StatusNotFound:
+		return false
+	case status >= 300:
+		tb.Fatalf("%s %s: %d %s", method, url, status, raw)
+	case into != nil:
+		if err := json.Unmarshal(raw, into); err != nil {
+			tb.Fatalf("%s %s: %v in %s", method, url, err, raw)
+		}
+	}
+	return true
+}
+
+func (b *realBackend) once(tb testing.TB, method, url string, body any) (int, []byte) {
+	tb.Helper()
+	sent, _ := json.Marshal(body)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(tb.Context()), 2*time.Minute)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, method, url, in)
+	req, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(sent))
 	if err != nil {
 		tb.Fatal(err)
+	}
+	if body == nil {
+		req.Body, req.ContentLength = http.NoBody, 0
 	}
 	req.Header.Set("X-Auth-Token", b.token)
 	req.Header.Set("Content-Type", "application/json")
@@ -137,17 +159,10 @@ func (b *realBackend) do(tb testing.TB, method, url string, body, into any) (fou
 	}
 	defer resp.Body.Close()
 	raw, err := io.ReadAll(resp.Body)
-	switch {
-	case resp.StatusCode == http.StatusNotFound:
-		return false
-	case err != nil || resp.StatusCode >= 300:
-		tb.Fatalf("%s %s: %d %s %v", method, url, resp.StatusCode, raw, err)
-	case into != nil:
-		if err := json.Unmarshal(raw, into); err != nil {
-			tb.Fatalf("%s %s: %v in %s", method, url, err, raw)
-		}
+	if err != nil {
+		tb.Fatal(err)
 	}
-	return true
+	return resp.StatusCode, raw
 }
 
 // open builds a provider for the project. Its user has the credential as

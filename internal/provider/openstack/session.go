@@ -183,7 +183,8 @@ func (p *Provider) service(cat *tokens.ServiceCatalog, iface, region, version st
 // out, and a slash at the end.
 func versioned(endpoint, version string) string {
 	u := strings.TrimRight(endpoint, "/")
-	for _, part := range strings.Split(u, "/")[min(3, strings.Count(u, "/")):] {
+	all := strings.Split(u, "/")
+	for _, part := range all[min(3, len(all)):] { // behind scheme and host
 		if len(part) > 1 && part[0] == 'v' && part[1] >= '1' && part[1] <= '9' {
 			return u + "/"
 		}

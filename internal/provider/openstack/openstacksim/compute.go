@@ -30,6 +30,7 @@ type server struct {
 	launched, terminated          time.Time
 	due                           time.Time // end of building or deleting
 	locked                        bool
+	doomed                        bool // deleted while it was built
 	keyName                       string
 	actions                       []action
 }
@@ -57,8 +58,14 @@ func (s *Sim) tick() {
 			switch {
 			case x.task == "deleting" && !now.Before(x.due):
 				s.end(r, x)
-			case x.status == "BUILD" && x.task != "deleting" && !s.held && !now.Before(x.due):
+			case x.doomed && x.status != "BUILD" && !now.Before(x.due):
+				s.end(r, x)
+			case x.status == "BUILD" && x.task != "deleting" && (!s.held || x.doomed) && !now.Before(x.due):
 				s.build(r, x)
+				// The real one finishes building, and its delete waits for that.
+				if x.doomed {
+					x.due = now.Add(s.opt.DeleteTime)
+				}
 			}
 		}
 		for _, v := range slices.Clone(r.volumes) {
@@ -318,10 +325,12 @@ func (c *call) deleteServer() {
 		if c.sim.opt.SoftDelete && x.status != "SOFT_DELETED" && x.status != "ERROR" {
 			c.sim.halt(c.region, x)
 			x.status = "SOFT_DELETED"
+		} else if x.status == "BUILD" {
+			x.doomed = true
 		} else {
 			x.task, x.due = "deleting", c.sim.now().Add(c.sim.opt.DeleteTime)
-			c.sim.tick()
 		}
+		c.sim.tick()
 	}
 	c.w.WriteHeader(http.StatusNoContent)
 }

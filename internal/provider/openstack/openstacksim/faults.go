@@ -57,10 +57,12 @@ type Faults struct {
 	next   int
 	faults map[int]*fault
 	lag    time.Duration
+	named  time.Duration        // of listings by name
 	born   map[string]time.Time // servers, by id
 	pages  map[string]int       // of the entry that a page ends with
 	edit   map[string]func(server map[string]any)
 	order  func(server map[string]any)
+	hook   func(r *http.Request)
 }
 
 type fault struct {
@@ -95,6 +97,10 @@ func (f *Faults) Add(x Fault) (remove func()) {
 // listing is not by name; zero ends that.
 func (f *Faults) Lag(d time.Duration) { f.mu.Lock(); defer f.mu.Unlock(); f.lag = d }
 
+// LagNamed does the same with listings by name, which real clouds have up to date
+// mostly.
+func (f *Faults) LagNamed(d time.Duration) { f.mu.Lock(); defer f.mu.Unlock(); f.named = d }
+
 // Edit changes what answers say of the server of this name until it is undone.
 func (f *Faults) Edit(name string, change func(server map[string]any)) (undo func()) {
 	f.mu.Lock()
@@ -111,6 +117,13 @@ func (f *Faults) Order(change func(server map[string]any)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.order = change
+}
+
+// OnRequest is called before each request is carried out; nil ends that.
+func (f *Faults) OnRequest(do func(r *http.Request)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.hook = do
 }
 
 // match finds the first fault that a request meets.
@@ -174,8 +187,11 @@ func (f *Faults) Wrap(h http.Handler) http.Handler {
 			}
 		}
 		f.mu.Lock()
-		order := f.order
+		order, hook := f.order, f.hook
 		f.mu.Unlock()
+		if hook != nil {
+			hook(r)
+		}
 		if order != nil && creating(r) {
 			changeBody(r, order)
 		}
@@ -238,7 +254,11 @@ func (f *Faults) seen(r *http.Request, rec *httptest.ResponseRecorder) []byte {
 		kept := []any{}
 		for _, x := range all {
 			one, _ := x.(map[string]any)
-			if at, ok := f.born[fmt.Sprint(one["id"])]; ok && r.URL.Query().Get("name") == "" && time.Since(at) < f.lag {
+			lag := f.lag
+			if r.URL.Query().Get("name") != "" {
+				lag = f.named
+			}
+			if at, ok := f.born[fmt.Sprint(one["id"])]; ok && time.Since(at) < lag {
 				continue
 			}
 			f.change(one)

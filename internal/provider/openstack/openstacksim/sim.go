@@ -300,6 +300,17 @@ func (s *Sim) Age(id string, by time.Duration) {
 	}
 }
 
+// Rename gives a server another name.
+func (s *Sim) Rename(id, name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range s.regions {
+		if x := r.server(id); x != nil {
+			x.name = name
+		}
+	}
+}
+
 func (r *region) server(id string) *server {
 	if i := slices.IndexFunc(r.servers, func(x *server) bool { return x.id == id }); i >= 0 {
 		return r.servers[i]
