@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
@@ -175,11 +176,17 @@ func TestRealWatchIsCut(t *testing.T) {
 	}
 }
 
-// The API servers restart, etcd is compacted while the reader is away for half of
-// the changes: what cannot be known is said, and what was reported is right.
-func TestRealExpired(t *testing.T) {
+// What stops API servers has a cluster of its own.
+func TestRealOutages(t *testing.T) {
 	t.Parallel()
 	k := kubetest.Start(t, kubetest.Options{Kind: kubetest.Gardener})
+	t.Run("expired", func(t *testing.T) { expired(t, k) })
+	t.Run("restarts", func(t *testing.T) { restarts(t, k) })
+}
+
+// The API servers restart, etcd is compacted while the reader is away for half of
+// the changes: what cannot be known is said, and what was reported is right.
+func expired(t *testing.T, k *kubetest.Cluster) {
 	g := newReal(t, k)
 	r := g.receiver(t, true)
 	r.read()
@@ -229,9 +236,7 @@ func TestRealExpired(t *testing.T) {
 
 // The API servers stop and start while they are read: every failure can be tried
 // again, and nothing is lost.
-func TestRealRestarts(t *testing.T) {
-	t.Parallel()
-	k := kubetest.Start(t, kubetest.Options{Kind: kubetest.Gardener})
+func restarts(t *testing.T, k *kubetest.Cluster) {
 	g := newReal(t, k)
 	r := g.receiver(t, true)
 	r.read()
@@ -274,6 +279,76 @@ func TestRealRestarts(t *testing.T) {
 	}
 	if len(r.gaps) == 0 {
 		r.wantWhole("shop")
+	}
+}
+
+// The rights of the manifests are enough, and no others are there.
+func TestRealRights(t *testing.T) {
+	t.Parallel()
+	g := newReal(t, kubetest.Shared(t, kubetest.Gardener))
+	const dir = "../../../deploy/gardener/"
+	g.k.Apply(t, dir+"rbac.yaml")
+	g.cfg = g.k.As(t, "garden", "tollgate")
+	g.Created(t, newborn(g.namespace, "before"))
+	namespace := g.namespace
+	g.namespace = "" // all projects are read
+	r := g.receiver(t, true)
+	r.read()
+	g.Created(t, newborn(namespace, "after"))
+	r.read()
+	for _, name := range []string{"before", "after"} {
+		if got := r.lines(name); !slices.Contains(got, "create.end to a=m1.large a=1 all=1") {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+	snap, err := r.s.List(t.Context())
+	if err != nil || !slices.ContainsFunc(snap.Resources, func(x source.Existing) bool { return x.Resource.Name == "after" && x.Account == "dev/"+g.project }) {
+		t.Errorf("list: %d shoots, %v", len(snap.Resources), err)
+	}
+	c, err := gardener.NewClient(g.cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, call := range map[string]func() error{
+		"read a secret": func() error { _, err := c.Secret(t.Context(), namespace, "infrastructure"); return err },
+		"read a binding": func() error {
+			_, err := c.CredentialsBindings(namespace).Get(t.Context(), "infrastructure", metav1.GetOptions{})
+			return err
+		},
+		"list namespaces": func() error { _, err := c.Namespaces().List(t.Context(), metav1.ListOptions{}); return err },
+		"make a shoot": func() error {
+			_, err := c.Shoots(namespace).Create(t.Context(), newborn(namespace, "not"), metav1.CreateOptions{})
+			return err
+		},
+		"delete a shoot": func() error { return c.Shoots(namespace).Delete(t.Context(), "after", metav1.DeleteOptions{}) },
+	} {
+		if err := call(); provider.ReasonOf(gardener.Classify("call", "g", "", err)) != provider.ReasonForbidden {
+			t.Errorf("%s: %v, want it to be forbidden", what, err)
+		}
+	}
+	g.k.Apply(t, dir+"tenants.yaml")
+	eventually(t, func() error {
+		_, err := c.CredentialsBindings(namespace).Get(t.Context(), "infrastructure", metav1.GetOptions{})
+		return err
+	})
+	if _, err := c.Secret(t.Context(), namespace, "infrastructure"); err == nil {
+		t.Error("tenants.yaml lets secrets be read")
+	}
+	g.k.Apply(t, dir+"tenant-secrets.yaml")
+	eventually(t, func() error { _, err := c.Secret(t.Context(), namespace, "infrastructure"); return err })
+}
+
+// eventually calls until it works: authorizers learn of rights a little later.
+func eventually(t *testing.T, call func() error) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		err := call()
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatal(err)
+		}
 	}
 }
 
