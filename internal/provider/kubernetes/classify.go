@@ -60,6 +60,10 @@ func judge(op provider.Op, err error) verdict {
 	if errors.As(err, &access) {
 		return verdict{provider.Transient, provider.ReasonUnauthorized}
 	}
+	var early *starting
+	if errors.As(err, &early) {
+		return verdict{provider.Transient, provider.ReasonForbidden}
+	}
 	st, ok := statusOf(err)
 	if !ok {
 		return transient
@@ -116,12 +120,10 @@ func judgeForbidden(op provider.Op, st metav1.Status) verdict {
 	switch {
 	case has("exceeded quota:"):
 		return verdict{provider.QuotaExceeded, ""}
-	case has("system:anonymous"):
-		// We show credentials with each request. While an API server starts, its
-		// authentication may not be ready, and it takes everybody for nobody.
-		return verdict{provider.Transient, provider.ReasonForbidden}
-	case has("RBAC: ") && has("not found"):
-		// It has not read its roles yet.
+	case has("system:anonymous"), has("RBAC: ") && has("not found"):
+		// We show credentials with each request: an API server that takes us for
+		// nobody, or knows of a role and not what is in it, is not ready, whatever it
+		// says of itself.
 		return verdict{provider.Transient, provider.ReasonForbidden}
 	case has("status unknown for quota", "not yet ready to handle request"):
 		return transient
@@ -129,15 +131,23 @@ func judgeForbidden(op provider.Op, st metav1.Status) verdict {
 		return transient // of a namespace that was made just now
 	case slices.ContainsFunc(causes(st), func(c metav1.StatusCause) bool { return string(c.Type) == "NamespaceTerminating" }):
 		return verdict{provider.Permanent, ""}
-	case op != provider.OpCreate && op != opCheck:
-		return forbidden
-	case has("User ") && has(" cannot "):
+	case op != provider.OpCreate && op != opCheck, rightDenied(text):
 		return forbidden
 	case has("violates PodSecurity", "failed quota:", "error looking up service account", "admission webhook", "ValidatingAdmissionPolicy",
 		"usage per Container", "usage per Pod", "per Container is", "per Pod is", "PriorityClass", "RuntimeClass", "nodeSelector", "node selector"):
 		return invalid
 	}
 	return forbidden
+}
+
+// rightDenied reports whether a text is an authorizer's refusal.
+func rightDenied(text string) bool {
+	return strings.Contains(text, "is forbidden: User ") && strings.Contains(text, " cannot ")
+}
+
+func deniesRight(err error) bool {
+	st, ok := statusOf(err)
+	return ok && !bare(st) && st.Code == http.StatusForbidden && rightDenied(st.Message)
 }
 
 func causes(st metav1.Status) []metav1.StatusCause {
@@ -204,6 +214,10 @@ func retryAfter(err error) time.Duration {
 
 // stable is the error without what differs between two equal failures.
 func stable(err error) error {
+	var early *starting
+	if errors.As(err, &early) {
+		return &starting{stable(early.err)}
+	}
 	st, ok := statusOf(err)
 	if !ok {
 		return err

@@ -232,9 +232,42 @@ const (
 	acceptMetaList = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 )
 
-// do makes one request, once, and returns the answer's body if the API server
-// has done what was asked.
+// starting is a missing right that an API server claims which has not read its
+// rights yet.
+type starting struct{ err error }
+
+func (e *starting) Error() string {
+	return e.err.Error() + "; the API server is not ready, and may not have read its rights yet"
+}
+func (e *starting) Unwrap() error { return e.err }
+
+// do makes a request and returns the answer's body if the API server has done
+// what was asked. The request is made once, unless its right is denied: an API
+// server that starts denies everything, so that one is asked whether it is
+// ready, and then again.
 func (p *Provider) do(ctx context.Context, c call) ([]byte, error) {
+	b, err := p.once(ctx, c)
+	if !deniesRight(err) {
+		return b, err
+	}
+	if !p.ready(ctx) {
+		return nil, &starting{err}
+	}
+	return p.once(ctx, c)
+}
+
+// ready asks whether the API server has read what it needs. Everybody may ask
+// that, as clusters come.
+func (p *Provider) ready(ctx context.Context) bool {
+	client, err := p.conn.rest()
+	if err != nil {
+		return false
+	}
+	ctx = klog.NewContext(ctx, klog.Logger{})
+	return client.Get().MaxRetries(0).AbsPath("/readyz").Do(ctx).Error() == nil
+}
+
+func (p *Provider) once(ctx context.Context, c call) ([]byte, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}

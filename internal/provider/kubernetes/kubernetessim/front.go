@@ -16,7 +16,8 @@ import (
 
 // Kinds of faults.
 const (
-	// FaultAnswer answers with Status, and does nothing.
+	// FaultAnswer answers with Status, and does nothing. It is about objects: an
+	// API server that denies them still says whether it is ready.
 	FaultAnswer = "answer"
 	// FaultBare answers with the code and text of Status without a Status body, as
 	// a gateway does.
@@ -137,6 +138,9 @@ func (f *Front) strike(t target, page int) (Fault, <-chan struct{}, bool) {
 	defer f.mu.Unlock()
 	for _, id := range slices.Sorted(maps.Keys(f.faults)) {
 		fault := f.faults[id]
+		if t.resource == "" && fault.Kind == FaultAnswer {
+			continue
+		}
 		if fault.Verb != "" && fault.Verb != t.verb || fault.Resource != "" && fault.Resource != t.resource || fault.Page != 0 && fault.Page != page {
 			continue
 		}

@@ -75,6 +75,10 @@ func (s *Sim) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		writeJSON(w, http.StatusOK, map[string]string{"major": "1", "minor": "35", "gitVersion": Version})
 		return
 	}
+	if r.URL.Path == "/readyz" {
+		_, _ = io.WriteString(w, "ok")
+		return
+	}
 	t, ok := targetOf(r)
 	if !ok {
 		http.Error(w, "404 page not found", http.StatusNotFound)

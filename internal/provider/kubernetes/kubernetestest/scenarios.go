@@ -514,6 +514,25 @@ func startingServer(t *testing.T, b *Backend) {
 		WantClass(t, err, provider.Transient, reason, "forbidden")
 		heal()
 	}
+	// Rights alone, without any of these words: it is asked whether it is ready.
+	denied := `pods is forbidden: User "u" cannot create resource "pods" in API group "" in the namespace "egress"`
+	heal := b.Front.Add(kubernetessim.Fault{Kind: kubernetessim.FaultAnswer, Status: metav1.Status{Code: http.StatusForbidden, Reason: metav1.StatusReasonForbidden, Message: denied}})
+	_, err := p.Create(t.Context(), req)
+	WantClass(t, err, provider.Permanent, provider.ReasonForbidden, denied)
+	next := b.Front.Next
+	b.Front.Next = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/readyz" {
+			http.Error(w, "[-]informer-sync failed: reason withheld", http.StatusInternalServerError)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+	_, err = p.Create(t.Context(), req)
+	WantClass(t, err, provider.Transient, provider.ReasonForbidden, denied)
+	if st := checkOf(t, p); st.Ready || st.Reason != provider.ReasonForbidden || !strings.Contains(st.Message, "not ready") {
+		t.Errorf("the check says %+v", st)
+	}
+	heal()
 	Create(t, p, req)
 }
 
