@@ -133,11 +133,12 @@ func (n *announcer) removed(v *version, schedule string) bool {
 	return slices.Contains(endedReapers(was, v), schedule)
 }
 
-// endedReapers are the schedules of reapers that a reload has taken out.
+// endedReapers are the schedules of reapers and inventories that a reload has
+// taken out.
 func endedReapers(was, v *version) []string {
 	ids := func(v *version) (out []string) {
 		for _, s := range schedules.Wanted(v.cfg) {
-			if s.Reap != nil {
+			if s.Reap != nil || s.Inventory != nil {
 				out = append(out, s.ID)
 			}
 		}
@@ -147,7 +148,7 @@ func endedReapers(was, v *version) []string {
 	return slices.DeleteFunc(ids(was), func(id string) bool { return slices.Contains(now, id) })
 }
 
-// endReapers deletes those: they would go on deleting.
+// endReapers deletes those: they would go on.
 func (n *announcer) endReapers(ctx context.Context, was, v *version) error {
 	var errs []error
 	for _, id := range endedReapers(was, v) {
@@ -156,7 +157,7 @@ func (n *announcer) endReapers(ctx context.Context, was, v *version) error {
 			errs = append(errs, fmt.Errorf("delete schedule %s: %w", id, err))
 			continue
 		}
-		n.log.Info("reaper removed: its schedule is deleted", "schedule", id)
+		n.log.Info("removed from the configuration: its schedule is deleted", "schedule", id)
 	}
 	return errors.Join(errs...)
 }

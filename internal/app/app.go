@@ -57,8 +57,10 @@ type App struct {
 	// inventory has the latest listing of each stream, for the exporter too.
 	inventory *inventory.Store
 	compared  *metrics.Inventory
-	pool      *pool
-	announce  *announcer
+	// inventories counts whole ones.
+	inventories *metrics.InventoryRuns
+	pool        *pool
+	announce    *announcer
 
 	http, prom net.Listener
 	discovery  *discovery.Server
@@ -142,6 +144,7 @@ func (a *App) instruments(cfg *config.Config) (err error) {
 	a.config, a.calls = config.NewMetrics(reg), decorators.NewMetrics(reg)
 	a.budgets, a.requests = decorators.NewBudgets(a.calls), budget.New(budget.NewMetrics(reg))
 	a.usable, a.watched, a.cursors, a.compared = newUsable(reg), metrics.New(reg), metrics.NewCursors(reg), metrics.NewInventory(reg)
+	a.inventories = metrics.NewInventoryRuns(reg)
 	return nil
 }
 

@@ -73,11 +73,12 @@ func (a *App) compose(installation string) {
 		return s.Account, ok
 	}}
 	cursors := &activities.Cursors{Stream: a.stream, Sink: a.sinkNamed, Followers: a.followers, Metrics: a.cursors}
+	inventory, inventories := a.newInventory(installation, shards), &activities.Inventories{Metrics: a.inventories}
 	a.pool = &pool{
 		client: a.conn.Client, log: a.log,
 		main: func(w worker.Worker) {
 			register.All(w)
-			for _, x := range []any{proxies, fleet, sweeps} {
+			for _, x := range []any{proxies, fleet, sweeps, inventories} {
 				w.RegisterActivity(x)
 			}
 		},
@@ -87,7 +88,7 @@ func (a *App) compose(installation string) {
 			}
 		},
 		source: func(w worker.Worker) {
-			for _, x := range []any{cursors, shoots} {
+			for _, x := range []any{cursors, shoots, inventory} {
 				w.RegisterActivity(x)
 			}
 		},

@@ -83,6 +83,7 @@ func own(t *testing.T) []metric {
 	cm := metrics.NewCursors(r)
 	cm.State("s", "t", metrics.CursorState{UpTo: time.Now(), ReadAt: time.Now()})
 	im := metrics.NewInventory(r)
+	metrics.NewInventoryRuns(r)
 	im.Compared("s", "t", metrics.Comparison{At: time.Now(), Found: map[string]int{"k": 1}}, time.Hour)
 	discovery.New(discovery.Options{Metrics: r})
 	r.MustRegister(exporter.New(exporter.Options{

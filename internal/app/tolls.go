@@ -15,6 +15,7 @@ import (
 
 	"github.com/tollgate-dev/tollgate/activities"
 	"github.com/tollgate-dev/tollgate/internal/config"
+	"github.com/tollgate-dev/tollgate/internal/inventory"
 	"github.com/tollgate-dev/tollgate/internal/provider"
 	"github.com/tollgate-dev/tollgate/internal/reporting"
 	reportingapi "github.com/tollgate-dev/tollgate/internal/reporting/api"
@@ -37,12 +38,15 @@ type tolls struct {
 	sinks   map[string]sink.Sink
 	// registrations are how shoots are registered, by the name of the source.
 	registrations map[string]activities.ShootSettings
+	// receivers are the sinks that can be asked what they have received.
+	receivers map[string]inventory.Receiver
 }
 
 // prepareTolls makes the sinks, and lists what the registry of sources is to
 // build. It checks the block of each source by building it once.
 func (a *App) prepareTolls(ctx context.Context, v *version) error {
-	v.tolls = tolls{hashes: map[string]string{}, sinks: map[string]sink.Sink{}, registrations: map[string]activities.ShootSettings{}}
+	v.tolls = tolls{hashes: map[string]string{}, sinks: map[string]sink.Sink{}, registrations: map[string]activities.ShootSettings{},
+		receivers: map[string]inventory.Receiver{}}
 	var errs []error
 	known, open := map[string]source.Known{}, map[string]source.Open{}
 	clients := map[string]*reporting.Client{}
@@ -67,6 +71,7 @@ func (a *App) prepareTolls(ctx context.Context, v *version) error {
 				continue
 			}
 			known[c.Name], open[c.Name] = lastKnown(client), stillOpen(client)
+			v.tolls.receivers[c.Name] = inventory.ReceiverOf(client)
 			clients[c.Name] = client
 		}
 	}
@@ -166,6 +171,7 @@ func (a *App) commitTolls(ctx context.Context, v *version) error {
 		return err
 	}
 	for _, e := range a.sources.Entries() {
+		a.inventories.Declare(e.Name)
 		for _, s := range e.Streams {
 			a.cursors.Declare(e.Name, s.Name)
 		}
@@ -178,6 +184,7 @@ func (a *App) commitTolls(ctx context.Context, v *version) error {
 		if _, still := a.sources.Lookup(e.Name); !still {
 			a.cursors.Forget(e.Name)
 			a.inventory.Forget(e.Name)
+			a.inventories.Forget(e.Name)
 			a.compared.Forget(e.Name)
 			a.requests.Forget("source/" + e.Name)
 			a.log.Warn("a source is no longer configured; its cursors stay where they are and wait for it", "source", e.Name)

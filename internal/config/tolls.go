@@ -43,6 +43,8 @@ type Source struct {
 	From time.Time
 	// Registration says how shoots are registered; nil means that they are not.
 	Registration *Registration
+	// Inventory says how what exists is compared with what was reported.
+	Inventory Inventory
 
 	// inner has the block of the type, as providers do.
 	inner Provider
@@ -119,6 +121,7 @@ type rawSource struct {
 	Start    string    `yaml:"start"`
 	// Registration is for sources of shoots.
 	Registration *rawRegistration `yaml:"registration"`
+	Inventory    *rawInventory    `yaml:"inventory"`
 	// Blocks takes every other key: the block named after the type, and mistakes.
 	Blocks map[string]yaml.Node `yaml:",inline"`
 }
@@ -223,7 +226,8 @@ func (v *validator) sources(c *Config, rs []rawSource) {
 			s.From = t.UTC()
 		}
 		s.Registration = v.registration(c, at+".registration", s, r.Registration)
-		fields := []string{"name", "type", "account", "sink", "interval", "start"}
+		s.Inventory = v.inventory(c, at+".inventory", s, r.Inventory)
+		fields := []string{"name", "type", "account", "sink", "interval", "start", "inventory"}
 		if r.Type == gardenerType {
 			fields = append(fields, "registration")
 		}

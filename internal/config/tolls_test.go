@@ -31,6 +31,7 @@ sources:
     sink: billing
     interval: 30s
     start: 2026-11-01T00:00:00Z
+    inventory: {interval: 10m, confirmAfter: 40s, maxEnds: 7, providers: [local]}
     hetzner: {token: hcloud, kinds: [server]}
   - {name: test, type: hetzner, account: acme-test, sink: bus}
 `
@@ -50,8 +51,10 @@ func TestSourcesAndSinks(t *testing.T) {
 	}
 	sources := []Source{
 		{Name: "prod", Type: "hetzner", Account: "acme-prod", Sink: "billing", Interval: 30 * time.Second,
-			Start: "2026-11-01T00:00:00Z", From: time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)},
-		{Name: "test", Type: "hetzner", Account: "acme-test", Sink: "bus", Interval: time.Minute, Start: StartBeginning},
+			Start: "2026-11-01T00:00:00Z", From: time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC),
+			Inventory: Inventory{Enabled: true, Interval: 10 * time.Minute, ConfirmAfter: 40 * time.Second, MaxEnds: 7, Providers: []string{"local"}}},
+		{Name: "test", Type: "hetzner", Account: "acme-test", Sink: "bus", Interval: time.Minute, Start: StartBeginning,
+			Inventory: Inventory{Enabled: true, Interval: 15 * time.Minute, ConfirmAfter: 2 * time.Minute, MaxEnds: 20}},
 	}
 	if diff := cmp.Diff(c.Sources, sources, cmpopts.IgnoreUnexported(Source{})); diff != "" {
 		t.Errorf("sources (-got +want):\n%s", diff)
@@ -85,6 +88,11 @@ func TestSourceAndSinkMistakes(t *testing.T) {
 		{"http://127.0.0.1:9000/in", "127.0.0.1", `sinks[1].url: is no address of a receiver`},
 		{"token: api", "token: apy", `sinks[0].token: "apy" is no secret`},
 		{"batch: 200", "batch: 0", `sinks[0].batch: 0 is out of range`},
+		{"interval: 10m", "interval: 1s", `sources[0].inventory.interval: 1s is out of range`},
+		{"confirmAfter: 40s", "confirmAfter: 40", `sources[0].inventory.confirmAfter: "40" is no duration`},
+		{"maxEnds: 7", "maxEnds: 0", `sources[0].inventory.maxEnds: 0 is out of range`},
+		{"providers: [local]", "providers: [other]", `sources[0].inventory.providers[0]: "other" is not configured: use one of local`},
+		{"providers: [local]", "providers: [local, local]", `sources[0].inventory.providers[1]: "local" is there twice`},
 		{"timeout: 10s", "timeout: 1h", `sinks[0].timeout: 1h is out of range`},
 	} {
 		text := strings.Replace(tollsFile, tc.old, tc.new, 1)
@@ -116,6 +124,21 @@ func TestSourceHash(t *testing.T) {
 	for _, tc := range [][2]string{{"kinds: [server]", "kinds: [volume]"}, {"acme-prod", "acme-other"}, {"sink: billing", "sink: bus"}, {"reporting.example", "reports.example"}} {
 		if hash(strings.Replace(tollsFile, tc[0], tc[1], 1)) == base {
 			t.Errorf("%s does not change the hash", tc[1])
+		}
+	}
+}
+
+// Without a word about it, the fleet that is compared is that of the same account.
+func TestProvidersOfAnAccount(t *testing.T) {
+	t.Parallel()
+	c := &Config{Providers: []Provider{
+		{Name: "a", Type: "hetzner", Requests: Requests{Account: "acme"}}, {Name: "b", Type: "hetzner"}, {Name: "c", Type: "local"}}}
+	for _, tc := range []struct {
+		typ, account string
+		want         []string
+	}{{"hetzner", "acme", []string{"a"}}, {"hetzner", "other", nil}, {"local", "whatever", []string{"c"}}, {"openstack", "acme", nil}} {
+		if diff := cmp.Diff(sameAccount(c, Source{Type: tc.typ, Account: tc.account}), tc.want); diff != "" {
+			t.Errorf("%s of %s (-got +want)\n%s", tc.typ, tc.account, diff)
 		}
 	}
 }

@@ -129,7 +129,7 @@ func findings(s Stream, l Look) []finding {
 		}
 		rep, open := l.Reported[key]
 		switch {
-		case x.Leaving: // until it is gone
+		case x.Leaving, x.Coming: // until it is gone, or there
 		case !open:
 			out = append(out, finding{kind: api.MissingCreate, key: key, x: x})
 		default:

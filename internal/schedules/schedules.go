@@ -1,6 +1,7 @@
 // Package schedules keeps Tollgate's schedules at Temporal as the configuration
-// says: the sweeps of each provider, and the reapers. The worker applies them when it starts and
-// when its configuration changes; the command line does so on request.
+// says: the sweeps of each provider, the reapers, and the inventories of each
+// source. The worker applies them when it starts and when its configuration
+// changes; the command line does so on request.
 package schedules
 
 import (
@@ -32,16 +33,18 @@ const (
 	runLimit = 3 * time.Hour
 )
 
-// Schedule is one wanted schedule: of sweeps, or of a reaper.
+// Schedule is one wanted schedule: of sweeps, of a reaper, or of inventories.
 type Schedule struct {
 	ID       string
 	Interval time.Duration
-	// Input is that of the sweeps; Reap, when set, that of a reaper instead.
-	Input api.OrphanGCInput
-	Reap  *api.ReaperInput
+	// Input is that of the sweeps; Reap, when set, that of a reaper instead, and
+	// Inventory that of inventories.
+	Input     api.OrphanGCInput
+	Reap      *api.ReaperInput
+	Inventory *api.InventoryInput
 }
 
-// Provider is the provider that the schedule is for.
+// Provider is the provider that the schedule is for, empty for inventories.
 func (w Schedule) Provider() string {
 	if w.Reap != nil {
 		return w.Reap.Provider
@@ -50,7 +53,7 @@ func (w Schedule) Provider() string {
 }
 
 // Wanted lists the schedules of a configuration: the sweeps in the order of its
-// providers, then the reapers in the order of the file.
+// providers, then the reapers and the inventories in the order of the file.
 func Wanted(c *config.Config) []Schedule {
 	out := make([]Schedule, 0, len(c.Providers))
 	for _, p := range c.Providers {
@@ -66,6 +69,11 @@ func Wanted(c *config.Config) []Schedule {
 		in := r.Input()
 		out = append(out, Schedule{ID: workflows.ReaperID(in.Provider, in.Selector), Interval: r.Interval, Reap: &in})
 	}
+	for _, s := range c.Sources {
+		if in := s.InventoryInput(); s.Inventory.Enabled {
+			out = append(out, Schedule{ID: workflows.InventorySchedule(s.Name), Interval: s.Inventory.Interval, Inventory: &in})
+		}
+	}
 	return out
 }
 
@@ -78,8 +86,8 @@ const (
 	Updated   Action = "updated"
 	Unchanged Action = "unchanged"
 	Deleted   Action = "deleted"
-	// Foreign: the schedule is of a provider or a reaper that the configuration does
-	// not name. It is left alone unless Options.Prune.
+	// Foreign: the schedule is of a provider, a reaper or a source that the
+	// configuration does not name. It is left alone unless Options.Prune.
 	Foreign Action = "not in the configuration"
 )
 
@@ -96,7 +104,7 @@ type Options struct {
 	// Converter reads the arguments of existing schedules; nil is the SDK's
 	// default.
 	Converter converter.DataConverter
-	// Prune deletes the sweeps and reapers that are not wanted.
+	// Prune deletes the sweeps, reapers and inventories that are not wanted.
 	Prune bool
 	// DryRun changes nothing.
 	DryRun bool
@@ -198,6 +206,10 @@ func (w Schedule) action() *client.ScheduleWorkflowAction {
 	if w.Reap != nil {
 		a.ID, a.Workflow, a.Args = w.ID, workflows.TypeReaper, []any{*w.Reap}
 	}
+	if w.Inventory != nil {
+		a.ID, a.Workflow, a.Args = w.ID, workflows.TypeInventory, []any{*w.Inventory}
+		a.TypedSearchAttributes = temporal.NewSearchAttributes(workflows.AttrSource.ValueSet(w.Inventory.Source))
+	}
 	return a
 }
 
@@ -220,6 +232,10 @@ func (w Schedule) sameInput(s client.Schedule, dc converter.DataConverter) bool 
 		in, err := input[api.ReaperInput](s, dc)
 		return err == nil && in == *w.Reap
 	}
+	if w.Inventory != nil {
+		in, err := InventoryInput(s, dc)
+		return err == nil && in == *w.Inventory
+	}
 	in, err := Input(s, dc)
 	return err == nil && in == w.Input
 }
@@ -227,6 +243,12 @@ func (w Schedule) sameInput(s client.Schedule, dc converter.DataConverter) bool 
 // Input reads the input of the sweeps that an existing schedule starts.
 func Input(s client.Schedule, dc converter.DataConverter) (api.OrphanGCInput, error) {
 	return input[api.OrphanGCInput](s, dc)
+}
+
+// InventoryInput reads the input of the inventories that an existing schedule
+// starts.
+func InventoryInput(s client.Schedule, dc converter.DataConverter) (api.InventoryInput, error) {
+	return input[api.InventoryInput](s, dc)
 }
 
 func input[T any](s client.Schedule, dc converter.DataConverter) (T, error) {
@@ -248,7 +270,8 @@ func input[T any](s client.Schedule, dc converter.DataConverter) (T, error) {
 // ours reports whether a schedule is one of Tollgate's.
 func ours(e *client.ScheduleListEntry) bool {
 	return strings.HasPrefix(e.ID, workflows.OrphanGCSchedule("")) && e.WorkflowType.Name == workflows.TypeOrphanGC ||
-		strings.HasPrefix(e.ID, workflows.ReaperPrefix) && e.WorkflowType.Name == workflows.TypeReaper
+		strings.HasPrefix(e.ID, workflows.ReaperPrefix) && e.WorkflowType.Name == workflows.TypeReaper ||
+		strings.HasPrefix(e.ID, workflows.InventoryPrefix) && e.WorkflowType.Name == workflows.TypeInventory
 }
 
 // others lists our schedules that are not wanted.

@@ -9,6 +9,7 @@ import (
 	"github.com/tollgate-dev/tollgate/workflows"
 	"github.com/tollgate-dev/tollgate/workflows/eventcursor"
 	"github.com/tollgate-dev/tollgate/workflows/fleetwatch"
+	"github.com/tollgate-dev/tollgate/workflows/inventory"
 	"github.com/tollgate-dev/tollgate/workflows/orphangc"
 	"github.com/tollgate-dev/tollgate/workflows/providerhealth"
 	"github.com/tollgate-dev/tollgate/workflows/proxy"
@@ -25,6 +26,7 @@ func All(r worker.WorkflowRegistry) {
 		workflows.TypeProviderHealth: providerhealth.Workflow,
 		workflows.TypeEventCursor:    eventcursor.Workflow,
 		workflows.TypeReaper:         reaper.Workflow,
+		workflows.TypeInventory:      inventory.Workflow,
 
 		workflows.TypeShootRegistration: shoot.Workflow,
 	} {

@@ -29,7 +29,7 @@ func TestAllRegistersThePublicNames(t *testing.T) {
 	t.Parallel()
 	r := &registry{byName: map[string]any{}}
 	register.All(r)
-	want := []string{workflows.TypeEventCursor, workflows.TypeFleetWatch, workflows.TypeOrphanGC, workflows.TypeProviderHealth, workflows.TypeProxy, workflows.TypeReaper, workflows.TypeShootRegistration}
+	want := []string{workflows.TypeEventCursor, workflows.TypeFleetWatch, workflows.TypeInventory, workflows.TypeOrphanGC, workflows.TypeProviderHealth, workflows.TypeProxy, workflows.TypeReaper, workflows.TypeShootRegistration}
 	slices.Sort(want)
 	if diff := cmp.Diff(want, slices.Sorted(maps.Keys(r.byName))); diff != "" {
 		t.Errorf("names (-want +got):\n%s", diff)
