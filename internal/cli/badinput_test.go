@@ -12,7 +12,7 @@ import (
 func TestBadCommandLines(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct{ args, want string }{
-		{"prxoy list", "tollgate: \"prxoy\" is no command of tollgate: use apply, completion, cursor, fleet, gc, keys, providers, proxy, reap, schedules or version\n  did you mean tollgate proxy?\n"},
+		{"prxoy list", "tollgate: \"prxoy\" is no command of tollgate: use apply, completion, cursor, fleet, gc, keys, providers, proxy, reap, schedules, shoot or version\n  did you mean tollgate proxy?\n"},
 		{"proxy lsit", "tollgate: \"lsit\" is no command of tollgate proxy: use create, delete, get, history, list, replace, retry or update\n  did you mean tollgate proxy list?\n"},
 		{"proxy get", "tollgate: tollgate proxy get: NAME is required; usage: tollgate proxy get NAME\n"},
 		{"proxy get a b", "tollgate: tollgate proxy get: \"b\" is one argument too many; usage: tollgate proxy get NAME\n"},

@@ -28,6 +28,8 @@ func (a *app) completions(root *cobra.Command) {
 			c.ValidArgsFunction = a.completeWith(completeProxies)
 		case group == "cursor":
 			c.ValidArgsFunction = a.completeWith(func(ctx context.Context, s *session, _ *app) ([]string, error) { return s.cursorNames(ctx) })
+		case group == "shoot" && c.Name() != "list" && c.Name() != "register":
+			c.ValidArgsFunction = a.completeWith(completeShoots)
 		case group == "providers", group == "fleet", group == "gc":
 			c.ValidArgsFunction = a.completeWith(func(ctx context.Context, s *session, _ *app) ([]string, error) { return s.providers(ctx) })
 		}
@@ -38,6 +40,9 @@ func (a *app) completions(root *cobra.Command) {
 			"replacement": {"Recreate", "CreateBeforeDelete"}, "phase": phases(),
 		} {
 			if c.Flags().Lookup(name) != nil {
+				if group == "shoot" {
+					values = shootPhases()
+				}
 				mustComplete(c, name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 			}
 		}
@@ -55,6 +60,15 @@ func mustComplete(c *cobra.Command, flag string, f cobra.CompletionFunc) {
 	if err := c.RegisterFlagCompletionFunc(flag, f); err != nil {
 		panic(err)
 	}
+}
+
+func completeShoots(ctx context.Context, s *session, _ *app) ([]string, error) {
+	found, err := s.shoots(ctx, shootFilter{})
+	var names []string
+	for _, f := range found {
+		names = append(names, f.project+"/"+f.name)
+	}
+	return slices.Compact(names), err
 }
 
 // completeWith asks Temporal; what goes wrong is only no completion.

@@ -103,7 +103,7 @@ func TestMissingSearchAttributesAreNamed(t *testing.T) {
 	r.expect(t, ExitUnavailable, "tollgate: temporal namespace \"default\" lacks Tollgate's search attributes: Namespace default has no mapping defined for search attribute TollgateProvider\n"+
 		"  a worker adds them when it starts; or run: temporal operator search-attribute create -n default --name TollgateProvider --type Keyword --name TollgateNamespace --type Keyword "+
 		"--name TollgatePhase --type Keyword --name TollgateReason --type Keyword --name TollgateHealthy --type Bool --name TollgateInstance --type Keyword --name TollgateIP --type Keyword "+
-		"--name TollgateSource --type Keyword --name TollgateGap --type Keyword --name TollgateCaughtUpTo --type Datetime --name TollgateLagSeconds --type Int --name TollgateDeadLetters --type Int\n")
+		"--name TollgateSource --type Keyword --name TollgateGap --type Keyword --name TollgateCaughtUpTo --type Datetime --name TollgateLagSeconds --type Int --name TollgateDeadLetters --type Int --name TollgateTenant --type Keyword\n")
 }
 
 func TestConnectErrors(t *testing.T) {

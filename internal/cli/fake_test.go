@@ -36,6 +36,7 @@ type fakeTemporal struct {
 	err       error // of every call, when set
 	onStart   func(id string, in api.ProxyInput) *fakeRun
 	signals   []string
+	queries   []string // of lists
 	schedules map[string]*client.Schedule
 }
 
@@ -56,7 +57,9 @@ type fakeRun struct {
 	history  map[string][]*historypb.HistoryEvent
 	pending  []*workflowpb.PendingActivityInfo
 	options  client.StartWorkflowOptions
-	input    []byte
+	// attributes are the search attributes that a list shows.
+	attributes map[string]string
+	input      []byte
 }
 
 func newFake() *fakeTemporal {
@@ -227,10 +230,20 @@ func (f *fakeTemporal) ListWorkflow(_ context.Context, q *workflowservice.ListWo
 	if f.err != nil {
 		return nil, f.err
 	}
+	f.queries = append(f.queries, q.GetQuery())
 	var all []*workflowpb.WorkflowExecutionInfo
 	for id, r := range f.runs {
 		if r.status == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING && strings.Contains(q.GetQuery(), "'"+r.kind+"'") {
-			all = append(all, &workflowpb.WorkflowExecutionInfo{Execution: &commonpb.WorkflowExecution{WorkflowId: id}})
+			info := &workflowpb.WorkflowExecutionInfo{Execution: &commonpb.WorkflowExecution{WorkflowId: id}, StartTime: timestamppb.New(testNow.Add(-time.Hour)),
+				SearchAttributes: &commonpb.SearchAttributes{IndexedFields: map[string]*commonpb.Payload{}}}
+			for k, v := range r.attributes {
+				p, err := converter.GetDefaultDataConverter().ToPayload(v)
+				if err != nil {
+					return nil, err
+				}
+				info.SearchAttributes.IndexedFields[k] = p
+			}
+			all = append(all, info)
 		}
 	}
 	slices.SortFunc(all, func(a, b *workflowpb.WorkflowExecutionInfo) int {

@@ -25,7 +25,7 @@ func TestReferenceIsFresh(t *testing.T) {
 func TestGuideCoversEveryTemporalLine(t *testing.T) {
 	t.Parallel()
 	var guides strings.Builder
-	for _, page := range []string{"temporal-cli.md", "cursors.md"} {
+	for _, page := range []string{"temporal-cli.md", "cursors.md", "shoot-registration.md"} {
 		b, err := os.ReadFile("../../docs/how-to/" + page)
 		if err != nil {
 			t.Fatal(err)
@@ -35,7 +35,7 @@ func TestGuideCoversEveryTemporalLine(t *testing.T) {
 	name := regexp.MustCompile(`--(?:name|type) (\S+)`)
 	for _, m := range name.FindAllStringSubmatch(Reference(), -1) {
 		if !strings.Contains(guides.String(), m[0]) {
-			t.Errorf("neither temporal-cli.md nor cursors.md in docs/how-to shows %q", m[0])
+			t.Errorf("no guide in docs/how-to shows %q", m[0])
 		}
 	}
 }
