@@ -43,14 +43,15 @@ type App struct {
 	usable    *prometheus.GaugeVec
 	watched   *metrics.Metrics
 
-	conn     *temporalclient.Connection
-	keys     *codec.KeyFile
-	hashKey  []byte
-	registry *provider.Registry
-	sources  *source.Registry
-	cursors  *metrics.Cursors
-	shoots   *activities.ShootFollower
-	gardens  struct {
+	conn      *temporalclient.Connection
+	keys      *codec.KeyFile
+	hashKey   []byte
+	registry  *provider.Registry
+	sources   *source.Registry
+	cursors   *metrics.Cursors
+	shoots    *activities.ShootFollower
+	relations *activities.ShootRelations
+	gardens   struct {
 		sync.Mutex
 		byName map[string]readGarden
 	}

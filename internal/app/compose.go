@@ -67,7 +67,9 @@ func (a *App) compose(installation string) {
 		Lookup: a.lookup, Type: func(name string) string { p, _ := a.Config().Provider(name); return p.Type },
 		Interval: func() time.Duration { return a.Config().Health.Interval }, Metrics: a.watched,
 	}
-	shoots := &activities.Shoots{Settings: a.shootSettings, Resolver: &registration.Resolver{Identify: (&registration.Identities{}).Identify}}
+	resolver := &registration.Resolver{Identify: (&registration.Identities{}).Identify}
+	shoots := &activities.Shoots{Settings: a.shootSettings, Resolver: resolver}
+	a.relations = &activities.ShootRelations{Temporal: a.conn.Client, Settings: a.shootSettings, Resolver: resolver}
 	a.shoots = &activities.ShootFollower{Temporal: a.conn.Client, Account: func(name string) (string, bool) {
 		s, ok := a.current.Load().tolls.registrations[name]
 		return s.Account, ok

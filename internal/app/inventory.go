@@ -31,4 +31,9 @@ func (a *App) newInventory(installation string, shards func(string) int) *activi
 }
 
 // extras are what the inventory of a source compares besides its resources.
-func (a *App) extras(string) []inventory.Extra { return nil }
+func (a *App) extras(name string) []inventory.Extra {
+	if _, ok := a.current.Load().tolls.registrations[name]; !ok {
+		return nil
+	}
+	return []inventory.Extra{a.relations}
+}
