@@ -62,6 +62,9 @@ func (s *Server) PostEvents(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, err)
 		return
 	}
+	for _, res := range results {
+		s.metrics.events.WithLabelValues(string(res.Outcome)).Inc()
+	}
 	if media == typeEvent && results[0].Outcome == sink.Rejected {
 		problem{api.UrnTollgateProblemRejectedEvent, http.StatusUnprocessableEntity, "Rejected event", results[0].Reason}.write(w)
 		return
@@ -109,6 +112,7 @@ func (s *Server) ingest(ctx context.Context, raw []json.RawMessage) ([]api.Event
 	for i, o := range outcomes {
 		results[places[i]].Outcome = o
 	}
+	s.arrived()
 	return results, nil
 }
 

@@ -219,24 +219,26 @@ func (s *Server) projectPage(r *http.Request) (view, error) {
 		Events        []store.Event
 		Older         string
 	}
-	data.Usage, err = s.usage(ctx, id, period, after, rows, func(res store.Resource) {
-		state, ok := resourceAt(res, period.AsOf)
-		switch {
-		case !ok || !state.Alive:
-		case len(data.Now) == rows:
-			data.NowMore = true
-		default:
-			data.Now = append(data.Now, state)
-		}
-	})
-	if err != nil {
+	if data.Usage, err = s.usage(ctx, id, period, after, rows); err != nil {
 		return view{}, err
 	}
-	data.Title = data.Usage.Project.Platform + " " + data.Usage.Project.ExternalID
 	project, err := s.store.Project(ctx, id)
 	if err != nil {
 		return view{}, err
 	}
+	living, err := s.store.Living(ctx, project, period.AsOf, rows+1)
+	if err != nil {
+		return view{}, err
+	}
+	if data.NowMore = len(living) > rows; data.NowMore {
+		living = living[:rows]
+	}
+	for _, res := range living {
+		if state, ok := resourceAt(res, period.AsOf); ok && state.Alive {
+			data.Now = append(data.Now, state)
+		}
+	}
+	data.Title = data.Usage.Project.Platform + " " + data.Usage.Project.ExternalID
 	if data.Relations, err = s.store.Relations(ctx, store.RelationFilter{Project: project, From: true, To: true, Limit: rows + 1}); err != nil {
 		return view{}, err
 	}

@@ -18,6 +18,14 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	return serve(ctx, l, s, s.opts.Logger)
 }
 
+// ServeMetrics is Serve for a listener that has the metrics alone, at /metrics, and
+// asks for no token.
+func (s *Server) ServeMetrics(ctx context.Context, l net.Listener) error {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", s.metrics.handler())
+	return serve(ctx, l, mux, s.opts.Logger)
+}
+
 func serve(ctx context.Context, l net.Listener, handler http.Handler, logger *slog.Logger) error {
 	h := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: 2 * time.Minute,
 		ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelWarn)}

@@ -40,6 +40,9 @@ type Server struct {
 	store   *store.Store
 	handler http.Handler
 	session sessions
+	metrics *metrics
+	came    chan struct{} // something came in
+	stop    func()        // ends what goes on in the background, and waits for it
 }
 
 // New opens the database and returns a Server. The caller closes it.
@@ -66,7 +69,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reporting server: %w", err)
 	}
-	s := &Server{opts: o, store: st, session: newSessions(o.Tokens)}
+	s := &Server{opts: o, store: st, session: newSessions(o.Tokens), metrics: newMetrics(st), came: make(chan struct{}, 1)}
 	routes := http.NewServeMux()
 	api.HandlerWithOptions(s, api.StdHTTPServerOptions{
 		BaseRouter:       routes,
@@ -82,12 +85,24 @@ func New(ctx context.Context, o Options) (*Server, error) {
 			guarded.ServeHTTP(w, r)
 		})
 	}
+	mux.Handle("GET /metrics", s.authorized(s.metrics.handler()))
 	s.handler = mux
+	background, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		s.keepFresh(background)
+	}()
+	s.stop = func() { cancel(); <-done }
+	s.arrived() // before the last stop, perhaps
 	return s, nil
 }
 
 // Close closes the database. End the HTTP server first: requests under way fail.
-func (s *Server) Close() error { return s.store.Close() }
+func (s *Server) Close() error {
+	s.stop()
+	return s.store.Close()
+}
 
 // ServeHTTP answers a request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -95,7 +110,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	rec.Header().Set("X-Content-Type-Options", "nosniff")
 	rec.Header().Set("Cache-Control", "no-store")
 	s.handler.ServeHTTP(rec, r)
-	s.opts.Logger.DebugContext(r.Context(), "request", "route", r.Pattern, "status", rec.code, "took", time.Since(began))
+	took := time.Since(began)
+	s.metrics.took(r.Pattern, rec.code, took)
+	s.opts.Logger.DebugContext(r.Context(), "request", "route", r.Pattern, "status", rec.code, "took", took)
 }
 
 type recorder struct {

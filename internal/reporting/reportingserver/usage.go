@@ -110,7 +110,7 @@ func (s *Server) GetUsage(w http.ResponseWriter, r *http.Request, id api.Project
 		s.fail(w, r, invalid("%v", err))
 		return
 	}
-	u, err := s.usage(r.Context(), id, period, after, limit, nil)
+	u, err := s.usage(r.Context(), id, period, after, limit)
 	if err != nil {
 		s.fail(w, r, err)
 		return
@@ -118,52 +118,42 @@ func (s *Server) GetUsage(w http.ResponseWriter, r *http.Request, id api.Project
 	answer(w, http.StatusOK, u)
 }
 
-// usage computes what a project used, with a page of its resources. each, unless
-// nil, gets every resource of the project.
-func (s *Server) usage(ctx context.Context, id string, period usage.Period, after *usageKey, limit int, each func(store.Resource)) (api.Usage, error) {
+// usage is what a project used, with a page of its resources.
+func (s *Server) usage(ctx context.Context, id string, period usage.Period, after *usageKey, limit int) (api.Usage, error) {
 	project, err := s.store.Project(ctx, id)
 	if err != nil {
 		return api.Usage{}, err
 	}
-	out := api.Usage{Project: project.Project, From: period.From, To: period.To, AsOf: period.AsOf,
-		Totals: []api.UsageTotal{}, CounterTotals: []api.CounterTotal{}, FindingCounts: map[string]int{}, Resources: []api.ResourceUsage{}}
-	var sum usage.Totals
-	var last usageKey
-	for res, err := range s.store.Timelines(ctx, store.ResourceFilter{ProjectID: id}) {
-		if err != nil {
-			return api.Usage{}, err
-		}
-		if each != nil {
-			each(res)
-		}
-		for _, f := range res.Findings {
-			if period.Holds(f.Time) {
-				out.FindingCounts[string(f.Code)]++
-			}
-		}
-		u, ok := res.Of(period)
-		if !ok {
-			continue
-		}
-		sum.Add(u)
-		key := usageKey{res.Key.Type, res.Key.ID}
-		if after != nil && (key.Type < after.Type || key.Type == after.Type && key.ID <= after.ID) {
-			continue
-		}
-		if len(out.Resources) == limit {
-			out.NextPageToken = newToken(last)
-			continue
-		}
-		last = key
-		out.Resources = append(out.Resources, resourceUsage(u))
+	sums, err := s.store.Usage(ctx, project, period)
+	if err != nil {
+		return api.Usage{}, err
 	}
-	out.ResourceCount = sum.Resources
-	for _, g := range sum.Groups() {
+	out := api.Usage{Project: project.Project, From: period.From, To: period.To, AsOf: period.AsOf, ResourceCount: sums.Resources,
+		Totals: []api.UsageTotal{}, CounterTotals: []api.CounterTotal{}, FindingCounts: sums.Findings, Resources: []api.ResourceUsage{}}
+	for _, g := range sums.Groups() {
 		out.Totals = append(out.Totals, api.UsageTotal{ResourceType: string(g.ResourceType), State: g.State, Words: sizeOf(g.Words),
 			Seconds: g.Seconds, Amounts: amountsOf(g.Amounts), UnknownSeconds: amountsOf(g.UnknownSeconds)})
 	}
-	for _, c := range sum.Counters() {
+	for _, c := range sums.Counters() {
 		out.CounterTotals = append(out.CounterTotals, api.CounterTotal{ResourceType: string(c.ResourceType), Counter: c.Counter, Amount: c.Amount})
+	}
+	if after == nil {
+		after = &usageKey{}
+	}
+	used, err := s.store.Used(ctx, project, period, after.Type, after.ID, limit+1)
+	if err != nil {
+		return api.Usage{}, err
+	}
+	for i, res := range used {
+		if i == limit {
+			last := used[i-1].Key
+			out.NextPageToken = newToken(usageKey{last.Type, last.ID})
+			break
+		}
+		// Something may have come in since it was chosen.
+		if u, ok := res.Of(period); ok {
+			out.Resources = append(out.Resources, resourceUsage(u))
+		}
 	}
 	return out, nil
 }

@@ -19,9 +19,10 @@ type Period struct {
 }
 
 // Holds reports whether a moment lies in the period.
-func (p Period) Holds(t time.Time) bool { return !t.Before(p.From) && t.Before(p.end()) }
+func (p Period) Holds(t time.Time) bool { return !t.Before(p.From) && t.Before(p.End()) }
 
-func (p Period) end() time.Time {
+// End is the first moment that does not count: To or AsOf, whichever is earlier.
+func (p Period) End() time.Time {
 	if p.AsOf.Before(p.To) {
 		return p.AsOf
 	}
@@ -78,7 +79,7 @@ func (t Timeline) Of(p Period) (u ResourceUsage, ok bool) {
 	var s summer
 	for _, l := range t.Lives {
 		for _, span := range l.Spans {
-			from, to := later(span.From, p.From), p.end()
+			from, to := later(span.From, p.From), p.End()
 			if !span.To.IsZero() && span.To.Before(to) {
 				to = span.To
 			}
@@ -124,33 +125,47 @@ type group struct {
 
 // Add adds what a resource used.
 func (t *Totals) Add(u ResourceUsage) {
-	if t.groups == nil {
-		t.groups, t.counters = map[string]*group{}, map[event.ResourceType]map[string]*big.Rat{}
-	}
 	t.Resources++
 	for _, in := range u.Intervals {
-		words := event.Size{}
-		key := []string{string(u.Resource.Type), string(in.State)}
-		for name, v := range in.Size.All() {
-			if !v.IsNumber() {
-				words[name] = v
-				key = append(key, name, v.String())
-			}
-		}
-		k := strings.Join(key, "\x00")
-		if t.groups[k] == nil {
-			t.groups[k] = &group{total: Total{ResourceType: u.Resource.Type, State: in.State, Words: words}}
-		}
-		t.groups[k].sum.add(in)
+		t.AddInterval(u.Resource.Type, in)
 	}
 	for name, a := range u.Counters {
-		of := t.counters[u.Resource.Type]
-		if of == nil {
-			of = map[string]*big.Rat{}
-			t.counters[u.Resource.Type] = of
-		}
-		addTo(of, name, a.Rat())
+		t.AddCounter(u.Resource.Type, name, a.Rat())
 	}
+}
+
+// AddInterval adds a time in which resources of a type were all the same. Seconds
+// is what counts of it: it may be that of many resources.
+func (t *Totals) AddInterval(r event.ResourceType, in Interval) {
+	words := event.Size{}
+	key := []string{string(r), string(in.State)}
+	for name, v := range in.Size.All() {
+		if !v.IsNumber() {
+			words[name] = v
+			key = append(key, name, v.String())
+		}
+	}
+	if t.groups == nil {
+		t.groups = map[string]*group{}
+	}
+	k := strings.Join(key, "\x00")
+	if t.groups[k] == nil {
+		t.groups[k] = &group{total: Total{ResourceType: r, State: in.State, Words: words}}
+	}
+	t.groups[k].sum.add(in)
+}
+
+// AddCounter adds to a counter of resources of a type.
+func (t *Totals) AddCounter(r event.ResourceType, name string, amount *big.Rat) {
+	if t.counters == nil {
+		t.counters = map[event.ResourceType]map[string]*big.Rat{}
+	}
+	of := t.counters[r]
+	if of == nil {
+		of = map[string]*big.Rat{}
+		t.counters[r] = of
+	}
+	addTo(of, name, amount)
 }
 
 // Groups are the totals, ordered by resource type, state and words.
@@ -158,8 +173,9 @@ func (t *Totals) Groups() []Total {
 	var all []Total
 	for _, k := range slices.Sorted(maps.Keys(t.groups)) {
 		g := t.groups[k]
-		g.total.Sums = g.sum.sums()
-		all = append(all, g.total)
+		total := g.total
+		total.Sums = g.sum.sums()
+		all = append(all, total)
 	}
 	return all
 }
@@ -250,6 +266,9 @@ func (a Amount) Rat() *big.Rat {
 // digits is more than a product of a size and a time can have: nine for the
 // nanoseconds and as many as a size holds.
 const digits = 60
+
+// AmountOf is the amount of an exact decimal.
+func AmountOf(r *big.Rat) Amount { return amount(r) }
 
 // amount is exact: values are decimals and times have nine.
 func amount(r *big.Rat) Amount {

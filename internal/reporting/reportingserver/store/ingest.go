@@ -25,7 +25,7 @@ import (
 func (s *Store) Ingest(ctx context.Context, events []event.Event) ([]sink.Outcome, error) {
 	outcomes := make([]sink.Outcome, len(events))
 	err := s.tx(ctx, func(tx *sql.Tx) error {
-		in := ingestion{ctx: ctx, tx: tx, now: s.now(), projects: map[string]int64{}}
+		in := newBatch(ctx, tx, s.now())
 		defer in.close()
 		for i, e := range events {
 			o, err := in.one(e)
@@ -34,7 +34,7 @@ func (s *Store) Ingest(ctx context.Context, events []event.Event) ([]sink.Outcom
 			}
 			outcomes[i] = o
 		}
-		return nil
+		return in.markStale()
 	})
 	if err != nil {
 		return nil, err
@@ -42,17 +42,25 @@ func (s *Store) Ingest(ctx context.Context, events []event.Event) ([]sink.Outcom
 	return outcomes, nil
 }
 
-// ingestion is the storing of one batch.
-type ingestion struct {
+// batch is what one transaction stores.
+type batch struct {
 	ctx      context.Context
 	tx       *sql.Tx
 	now      time.Time
-	projects map[string]int64
 	prepared map[string]*sql.Stmt
+	projects map[string]int64
+	shapes   map[shapeKey]int64
+	// stale are the resources that have changed, and their projects.
+	stale map[int64]int64
+}
+
+func newBatch(ctx context.Context, tx *sql.Tx, now time.Time) *batch {
+	return &batch{ctx: ctx, tx: tx, now: now, prepared: map[string]*sql.Stmt{}, projects: map[string]int64{},
+		shapes: map[shapeKey]int64{}, stale: map[int64]int64{}}
 }
 
 // stmt prepares a statement once per batch.
-func (in *ingestion) stmt(query string) (*sql.Stmt, error) {
+func (in *batch) stmt(query string) (*sql.Stmt, error) {
 	if st := in.prepared[query]; st != nil {
 		return st, nil
 	}
@@ -60,20 +68,17 @@ func (in *ingestion) stmt(query string) (*sql.Stmt, error) {
 	if err != nil {
 		return nil, err
 	}
-	if in.prepared == nil {
-		in.prepared = map[string]*sql.Stmt{}
-	}
 	in.prepared[query] = st
 	return st, nil
 }
 
-func (in *ingestion) close() {
+func (in *batch) close() {
 	for _, st := range in.prepared {
 		_ = st.Close() // the transaction is what counts
 	}
 }
 
-func (in *ingestion) exec(query string, args ...any) (changed int64, err error) {
+func (in *batch) exec(query string, args ...any) (changed int64, err error) {
 	st, err := in.stmt(query)
 	if err != nil {
 		return 0, err
@@ -85,7 +90,7 @@ func (in *ingestion) exec(query string, args ...any) (changed int64, err error) 
 	return r.RowsAffected()
 }
 
-func (in *ingestion) one(e event.Event) (sink.Outcome, error) {
+func (in *batch) one(e event.Event) (sink.Outcome, error) {
 	body, err := json.Marshal(e)
 	if err != nil {
 		return "", err
@@ -98,26 +103,53 @@ func (in *ingestion) one(e event.Event) (sink.Outcome, error) {
 	if err != nil {
 		return "", err
 	}
-	n, err := in.exec(`INSERT INTO events (id, project, resource, type, time, received_at, body) VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`,
-		e.ID, project, resource, string(e.Type), e.Time.UnixNano(), in.now.UnixNano(), body)
-	switch {
-	case err != nil:
+	tells := e.Type.Effect() != event.None
+	n, err := in.exec(`INSERT INTO events (id, project, resource, type, time, received_at, body, tells) VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`,
+		e.ID, project, resource, string(e.Type), e.Time.UnixNano(), in.now.UnixNano(), body, tells)
+	if err != nil {
 		return "", err
-	case n == 1:
-		return sink.Accepted, nil
 	}
-	return in.again(e, body)
+	if n == 0 {
+		if o, err := in.again(e, body, tells); err != nil || o == sink.Duplicate {
+			return o, err
+		}
+	}
+	if tells || n == 0 {
+		in.stale[resource] = project
+	}
+	if len(e.Data.Counters) > 0 {
+		st, err := in.stmt(`SELECT seq FROM events WHERE id = ?`)
+		if err != nil {
+			return "", err
+		}
+		var seq int64
+		if err := st.QueryRowContext(in.ctx, e.ID).Scan(&seq); err != nil {
+			return "", err
+		}
+		return sink.Accepted, in.count(seq, project, resource, e)
+	}
+	return sink.Accepted, nil
+}
+
+// markStale says of which resources the spans are to be made anew.
+func (in *batch) markStale() error {
+	for resource, project := range in.stale {
+		if _, err := in.exec(`INSERT INTO stale (resource, project) VALUES (?, ?) ON CONFLICT DO NOTHING`, resource, project); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // again handles an event whose id is stored.
-func (in *ingestion) again(e event.Event, body []byte) (sink.Outcome, error) {
-	st, err := in.stmt(`SELECT body, received_at FROM events WHERE id = ?`)
+func (in *batch) again(e event.Event, body []byte, tells bool) (sink.Outcome, error) {
+	st, err := in.stmt(`SELECT seq, body, received_at FROM events WHERE id = ?`)
 	if err != nil {
 		return "", err
 	}
 	var old []byte
-	var received int64
-	if err := st.QueryRowContext(in.ctx, e.ID).Scan(&old, &received); err != nil {
+	var seq, received int64
+	if err := st.QueryRowContext(in.ctx, e.ID).Scan(&seq, &old, &received); err != nil {
 		return "", err
 	}
 	stored, err := event.Decode(old)
@@ -130,12 +162,15 @@ func (in *ingestion) again(e event.Event, body []byte) (sink.Outcome, error) {
 	if _, err := in.exec(`INSERT INTO replaced_events (id, received_at, replaced_at, body) VALUES (?, ?, ?, ?)`, e.ID, received, in.now.UnixNano(), old); err != nil {
 		return "", err
 	}
-	_, err = in.exec(`UPDATE events SET type = ?, time = ?, received_at = ?, body = ? WHERE id = ?`,
-		string(e.Type), e.Time.UnixNano(), in.now.UnixNano(), body, e.ID)
+	if _, err := in.exec(`DELETE FROM counts WHERE event = ? AND resource = (SELECT resource FROM events WHERE seq = ?)`, seq, seq); err != nil {
+		return "", err
+	}
+	_, err = in.exec(`UPDATE events SET type = ?, time = ?, received_at = ?, body = ?, tells = ? WHERE seq = ?`,
+		string(e.Type), e.Time.UnixNano(), in.now.UnixNano(), body, tells, seq)
 	return sink.Accepted, err
 }
 
-func (in *ingestion) project(p event.Platform, account string) (int64, error) {
+func (in *batch) project(p event.Platform, account string) (int64, error) {
 	key := string(p) + "/" + account // a platform has no slash
 	if num, ok := in.projects[key]; ok {
 		return num, nil
@@ -155,7 +190,7 @@ func (in *ingestion) project(p event.Platform, account string) (int64, error) {
 	return num, nil
 }
 
-func (in *ingestion) resource(project int64, r event.Resource) (int64, error) {
+func (in *batch) resource(project int64, r event.Resource) (int64, error) {
 	st, err := in.stmt(`SELECT num FROM resources WHERE project = ? AND type = ? AND id = ?`)
 	if err != nil {
 		return 0, err

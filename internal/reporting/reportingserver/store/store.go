@@ -34,6 +34,7 @@ type Store struct {
 	write *sql.DB
 	read  *sql.DB
 	now   func() time.Time
+	sums  sumsCache
 }
 
 // Open opens the database at path and brings its schema up to date; it makes the
@@ -85,6 +86,9 @@ func (s *Store) tx(ctx context.Context, f func(*sql.Tx) error) error {
 	return tx.Commit()
 }
 
+// fills are what is done after a migration that SQL cannot do.
+var fills = map[string]func(context.Context, *sql.Tx, time.Time) error{"0003_spans": countAll}
+
 // migrate runs the migrations that have not run, each in a transaction with the
 // note that it ran.
 func (s *Store) migrate(ctx context.Context) error {
@@ -112,6 +116,11 @@ func (s *Store) migrate(ctx context.Context) error {
 			}
 			if _, err := tx.ExecContext(ctx, string(script)); err != nil {
 				return err
+			}
+			if then := fills[name]; then != nil {
+				if err := then(ctx, tx, s.now()); err != nil {
+					return err
+				}
 			}
 			_, err := tx.ExecContext(ctx, `INSERT INTO migrations (version, name, ran_at) VALUES (?, ?, ?)`, version, name, s.now().UnixNano())
 			return err

@@ -53,7 +53,7 @@ func main() {
 }
 
 type flags struct {
-	listen, db, tokenFile, logLevel string
+	listen, metrics, db, tokenFile, logLevel string
 }
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
@@ -61,6 +61,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	fs := flag.NewFlagSet("tollgate-reporting", flag.ContinueOnError)
 	fs.SetOutput(stderr)
 	fs.StringVar(&f.listen, "listen", "127.0.0.1:7270", "address to listen on")
+	fs.StringVar(&f.metrics, "metrics-listen", "", "`address` for the metrics alone, without a token; they are at /metrics of --listen too")
 	fs.StringVar(&f.db, "db", "reporting.db", "database `file`; made when there is none")
 	fs.StringVar(&f.tokenFile, "token-file", "", "`file` with the bearer tokens")
 	fs.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error")
@@ -143,5 +144,20 @@ func serve(ctx context.Context, f flags, tokens []provider.Sensitive, logger *sl
 	}
 	_, _ = fmt.Fprintf(stdout, "http://%s\n", l.Addr())
 	logger.InfoContext(ctx, "serving", "address", l.Addr().String(), "database", f.db, "tokens", len(tokens))
-	return errors.Join(s.Serve(ctx, l), s.Close())
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	served := make(chan error, 1)
+	if f.metrics == "" {
+		served <- nil
+	} else {
+		m, err := (&net.ListenConfig{}).Listen(ctx, "tcp", f.metrics)
+		if err != nil {
+			return errors.Join(fmt.Errorf("--metrics-listen: %w", err), l.Close(), s.Close())
+		}
+		_, _ = fmt.Fprintf(stdout, "http://%s/metrics\n", m.Addr())
+		go func() { served <- s.ServeMetrics(ctx, m) }()
+	}
+	err = s.Serve(ctx, l)
+	cancel()
+	return errors.Join(err, <-served, s.Close())
 }

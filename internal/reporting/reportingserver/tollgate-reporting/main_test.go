@@ -195,3 +195,41 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 		}
 	}
 }
+
+// The metrics have an address of their own, which asks for no token; the others do.
+func TestMetricsListener(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	token := filepath.Join(dir, "token")
+	if err := os.WriteFile(token, []byte("secret\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	out, in := io.Pipe()
+	ended := make(chan int, 1)
+	go func() {
+		ended <- run(ctx, []string{"--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0", "--db", filepath.Join(dir, "r.db"), "--token-file", token}, in, io.Discard)
+		_ = in.Close()
+	}()
+	lines := bufio.NewScanner(out)
+	for _, want := range []struct {
+		path   string
+		status int
+	}{{"/metrics", http.StatusUnauthorized}, {"", http.StatusOK}} {
+		if !lines.Scan() {
+			t.Fatal("no address")
+		}
+		resp, err := http.Get(lines.Text() + want.path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		if resp.StatusCode != want.status {
+			t.Errorf("%s: status %d, want %d", lines.Text()+want.path, resp.StatusCode, want.status)
+		}
+	}
+	cancel()
+	if code := <-ended; code != exitOK {
+		t.Errorf("exit code %d", code)
+	}
+}
