@@ -156,9 +156,9 @@ docs: ## regenerate the generated pages of docs/
 
 .PHONY: docs-check
 docs-check: ## fail if a generated page is stale
-	@old=$$(mktemp -d) && trap 'rm -rf "$$old"' EXIT && cp -R docs "$$old/docs" && \
+	@old=$$(mktemp -d) && trap 'rm -rf "$$old"' EXIT && cp -R docs README.md "$$old" && \
 	$(MAKE) --no-print-directory docs && \
-	if ! diff -r "$$old/docs" docs; then echo "generated pages were stale and are now renewed: commit them"; exit 1; fi
+	if ! diff -r "$$old/docs" docs || ! diff "$$old/README.md" README.md; then echo "generated pages were stale and are now renewed: commit them"; exit 1; fi
 
 .PHONY: alerts-check
 alerts-check: promtool ## fail if an alert rule is wrong, or does not fire when its test says so
