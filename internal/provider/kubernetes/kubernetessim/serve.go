@@ -85,7 +85,7 @@ func (s *Sim) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.mu.Lock()
-	s.requests[t.verb+" "+t.resource]++
+	s.requests[strings.TrimSuffix(t.verb+" "+t.resource+"/"+t.sub, "/")]++
 	s.mu.Unlock()
 	if list := t.verb == "list"; metadataOnly(r) && list != strings.Contains(r.Header.Get("Accept"), "as=PartialObjectMetadataList") {
 		writeStatus(w, failure(http.StatusNotAcceptable, metav1.StatusReasonNotAcceptable,

@@ -109,7 +109,8 @@ func (s *Sim) Compact() {
 	s.version++
 }
 
-// Requests counts the requests so far by verb and resource, "create pods".
+// Requests counts the requests so far by verb, resource and subresource: "create
+// pods", "update pods/status".
 func (s *Sim) Requests() map[string]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
