@@ -112,7 +112,7 @@ func (a *Inventory) LookInventory(ctx context.Context, in LookInventoryInput) (L
 		if len(seen) == 0 {
 			a.Metrics.Compared(e.Name, s.Name, metrics.Comparison{At: look.Until}, compareTTL)
 		}
-		out.Streams = append(out.Streams, LookedStream{InventoryStream: st, At: look.Snapshot.At, Until: look.Until, Seen: packed(seen)})
+		out.Streams = append(out.Streams, LookedStream{InventoryStream: st, At: look.Snapshot.At, Until: look.Until, Platform: look.Snapshot.PlatformUntil, Seen: packed(seen)})
 	}
 	return out, nil
 }

@@ -103,7 +103,7 @@ func (r *repair) plan(ctx context.Context, first LookedStream) ([]inventory.Step
 	st.ReadUpTo = feed.UpTo
 	key := inventory.StreamKey{Source: r.in.Source, Stream: first.Stream}
 	in := inventory.Input{
-		Stream: streamOf(r.e, first.Stream), First: inventory.Moment{At: first.At, Until: first.Until}, Seen: unpacked(first.Seen), Look: look,
+		Stream: streamOf(r.e, first.Stream), First: inventory.Moment{At: first.At, Until: first.Until, Platform: first.Platform}, Seen: unpacked(first.Seen), Look: look,
 		Feed: feed, LastSeen: a.Store.LastSeen(key), FirstSeen: map[inventory.SeenKey]time.Time{}, MaxEnds: r.in.MaxEnds,
 	}
 	for _, d := range r.in.Before {

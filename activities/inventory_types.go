@@ -28,6 +28,8 @@ type LookedStream struct {
 	// At and Until are when the listing began and was over; zero when there is none.
 	At    time.Time `json:"at,omitzero"`
 	Until time.Time `json:"until,omitzero"`
+	// Platform is Until by the platform's clock.
+	Platform time.Time `json:"platform,omitzero"`
 	// Seen are the differences, as hashes of eight bytes each: the second look sees
 	// the same ones, or they are none.
 	Seen []byte `json:"seen,omitempty"`

@@ -30,7 +30,20 @@ type Feed struct {
 }
 
 // Moment is when the first look was.
-type Moment struct{ At, Until time.Time }
+type Moment struct {
+	At, Until time.Time
+	// Platform is Until by the platform's clock; zero is not known.
+	Platform time.Time
+}
+
+// when is the time of what the look concludes: that of the platform's clock, as the
+// times of all that it shows.
+func (m Moment) when() time.Time {
+	if !m.Platform.IsZero() {
+		return m.Platform
+	}
+	return m.Until
+}
 
 // SeenKey names a difference that an earlier inventory saw.
 type SeenKey struct {
@@ -118,7 +131,7 @@ func (p *planner) brake(ends, strangers int) string {
 }
 
 func (p *planner) step(f finding) Step {
-	s := Step{Difference: api.Difference{Stream: p.Stream.Name, Kind: f.kind, Account: f.key.Account, Resource: p.resource(f), FirstSeen: p.First.Until}}
+	s := Step{Difference: api.Difference{Stream: p.Stream.Name, Kind: f.kind, Account: f.key.Account, Resource: p.resource(f), FirstSeen: p.First.when()}}
 	if t, ok := p.FirstSeen[SeenKey{f.kind, f.key}]; ok && t.Before(s.FirstSeen) {
 		s.FirstSeen = t
 	}
@@ -202,7 +215,7 @@ func (p *planner) wait(k source.Kind, f finding, since time.Time) string {
 		return "the feed has been read up to " + clock(p.Feed.UpTo) + " only, and may still tell it" + because(p.Feed.Why)
 	case f.kind == api.MissingDelete && slices.Contains(k.Silent, source.VerbDelete):
 		return ""
-	case p.Feed.Pending > 0 && p.First.Until.Sub(since) < Patience:
+	case p.Feed.Pending > 0 && p.First.when().Sub(since) < Patience:
 		return fmt.Sprintf("%d changes are under way, and this may be one of them; it is left to the feed for an hour", p.Feed.Pending)
 	}
 	return ""
@@ -248,7 +261,7 @@ func (p *planner) begin(k source.Kind, x *source.Existing) []event.Event {
 	fixed := !k.Has(source.VerbResize)
 	if at.IsZero() {
 		// It began at some time before it was listed.
-		at, fixed = p.First.Until, true
+		at, fixed = p.First.when(), true
 	}
 	if fixed {
 		d.Size = maps.Clone(x.Size)
@@ -308,7 +321,7 @@ func (p *planner) change(k source.Kind, f finding) (_ event.Event, ok bool) {
 	if f.kind != api.StateDiffers {
 		d.Size = maps.Clone(f.x.Size)
 	}
-	at := p.First.Until
+	at := p.First.when()
 	// The platform's clock may be ahead of ours; what was reported came first.
 	if !at.After(f.rep.Since) {
 		at = f.rep.Since.Add(time.Millisecond)

@@ -48,7 +48,7 @@ type scene struct {
 func newScene(kinds ...source.Kind) *scene {
 	return &scene{Input{
 		Stream:  Stream{Name: "s", Platform: event.Hetzner, Account: account, Kinds: kinds},
-		First:   Moment{at("12:00"), at("12:00").Add(2 * time.Second)},
+		First:   Moment{At: at("12:00"), Until: at("12:00").Add(2 * time.Second)},
 		Look:    Look{Reported: map[Key]Reported{}, Until: at("12:03"), Snapshot: source.Snapshot{At: at("12:02")}},
 		Feed:    Feed{UpTo: at("12:01")},
 		MaxEnds: 20,

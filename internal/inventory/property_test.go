@@ -149,7 +149,7 @@ func (w *world) inventory(between func()) []Step {
 	w.tick()
 	between()
 	in := Input{
-		Stream: w.stream(), First: Moment{first.Snapshot.At, first.Until}, Seen: seen, Look: w.look(), Feed: Feed{UpTo: w.readUpTo},
+		Stream: w.stream(), First: Moment{At: first.Snapshot.At, Until: first.Until}, Seen: seen, Look: w.look(), Feed: Feed{UpTo: w.readUpTo},
 		LastSeen: w.store.LastSeen(StreamKey{"src", "all"}), FirstSeen: w.firstSeen, MaxEnds: 1000, Ended: map[Key]Reported{},
 	}
 	for id := range w.received {

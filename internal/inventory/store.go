@@ -58,12 +58,20 @@ func (s *Store) Put(l Listed) {
 		s.gone[l.StreamKey] = gone
 	}
 	for _, x := range had.Snapshot.Resources {
-		gone[KeyOf(x.Account, x.Resource)] = had.Snapshot.At
+		gone[KeyOf(x.Account, x.Resource)] = began(had.Snapshot)
 	}
 	for _, x := range l.Snapshot.Resources {
 		delete(gone, KeyOf(x.Account, x.Resource))
 	}
-	maps.DeleteFunc(gone, func(_ Key, t time.Time) bool { return l.Snapshot.At.Sub(t) > keepGone })
+	maps.DeleteFunc(gone, func(_ Key, t time.Time) bool { return began(l.Snapshot).Sub(t) > keepGone })
+}
+
+// began is when a listing began, by the platform's clock if it says.
+func began(s source.Snapshot) time.Time {
+	if !s.PlatformAt.IsZero() {
+		return s.PlatformAt
+	}
+	return s.At
 }
 
 // LastSeen tells of resources that the latest listing of a stream lacks when they

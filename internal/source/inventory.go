@@ -25,6 +25,11 @@ type Snapshot struct {
 	// At is when the listing began: what was made or deleted later may be in it or
 	// not.
 	At time.Time `json:"at"`
+	// PlatformAt and PlatformUntil are when the listing began and was over by the
+	// platform's own clock, which the times of its changes are of; zero when it does
+	// not say.
+	PlatformAt    time.Time `json:"platformAt,omitzero"`
+	PlatformUntil time.Time `json:"platformUntil,omitzero"`
 	// Resources are in no particular order, each there once.
 	Resources []Existing `json:"resources"`
 	// Unreadable says, of entries that could not even be told apart, what is odd

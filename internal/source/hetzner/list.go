@@ -186,6 +186,7 @@ func (l *listing) page(ctx context.Context, page, size int) ([]json.RawMessage, 
 	if err != nil {
 		return nil, nil, err
 	}
+	l.clock(resp.Header.Get("Date"))
 	var list []json.RawMessage
 	raw, there := body[name]
 	if !there {
@@ -195,6 +196,17 @@ func (l *listing) page(ctx context.Context, page, size int) ([]json.RawMessage, 
 		return nil, nil, fmt.Errorf("the answer's %s is no list", name)
 	}
 	return list, resp.Meta.Pagination, nil
+}
+
+// clock takes the vendor's time from an answer.
+func (l *listing) clock(date string) {
+	t, err := http.ParseTime(date)
+	if err != nil {
+		return
+	}
+	if l.out.PlatformUntil = t.UTC(); l.out.PlatformAt.IsZero() {
+		l.out.PlatformAt = t.UTC()
+	}
 }
 
 // decode reads an object field by field where it is not what it should be: what
