@@ -15,5 +15,5 @@ func TestReplay(t *testing.T) {
 	t.Parallel()
 	historytest.Replay(t, register.All,
 		workflows.TypeProxy, workflows.TypeFleetWatch, workflows.TypeOrphanGC, workflows.TypeProviderHealth, workflows.TypeReaper, workflows.TypeEventCursor,
-		workflows.TypeShootRegistration)
+		workflows.TypeShootRegistration, workflows.TypeInventory)
 }
