@@ -75,6 +75,7 @@ type settings struct {
 	codec        string // more of the codec's settings
 	env          []string
 	engine       *devservertest.Server
+	idle         bool // without a worker
 }
 
 func newWorld(t testing.TB, s settings) *world {
@@ -119,7 +120,9 @@ log: {level: debug, format: json}
 `, s.installation, local, s.extra, probeTarget(t), s.gc, s.codec)
 	w.write("tollgate.yaml", config)
 	w.write("token", w.token)
-	w.startWorker()
+	if !s.idle {
+		w.startWorker()
+	}
 	t.Cleanup(w.cleanup)
 	w.client = w.dial()
 	return w
@@ -206,6 +209,9 @@ func (w *world) startWorker() {
 func (w *world) killWorker() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.worker == nil {
+		return
+	}
 	_ = w.worker.Process.Kill()
 	<-w.dead
 }

@@ -32,6 +32,15 @@ func (c *cursor) options(summary string, attempt, total time.Duration) workflow.
 	}
 }
 
+// reading are the options of a step that reads and delivers. Whatever goes wrong at
+// the source or the sink it returns; its attempts end when there is nothing new,
+// or when a worker dies. However many there were, the next one follows at once.
+func (c *cursor) reading(summary string, total time.Duration) workflow.ActivityOptions {
+	o := c.options(summary, 10*time.Minute, total)
+	o.RetryPolicy = &temporal.RetryPolicy{InitialInterval: 2 * time.Second, BackoffCoefficient: 1}
+	return o
+}
+
 // run has an activity done. It is broken off when somebody asks for something; ok
 // is false when it has no result then.
 func run[T any](c *cursor, o workflow.ActivityOptions, act, in any) (out T, ok bool, err error) {
@@ -66,7 +75,7 @@ func (c *cursor) readSource() {
 	if !c.backfilling() {
 		in.ReturnBy = now.Add(hold)
 	}
-	out, ok, err := run[activities.ReadSourceResult](c, c.options("read "+c.source+"/"+c.stream+" and deliver", 10*time.Minute, 2*hold+10*time.Minute),
+	out, ok, err := run[activities.ReadSourceResult](c, c.reading("read "+c.source+"/"+c.stream+" and deliver", 2*hold+10*time.Minute),
 		cursorActs.ReadSource, in)
 	now = workflow.Now(c.ctx)
 	switch {
@@ -140,7 +149,7 @@ func (c *cursor) backfill() {
 		return
 	}
 	in := activities.ReadSourceInput{StreamRef: c.ref(), Cursor: c.Backfill, From: b.From, To: b.To, DeadLetters: len(c.Status.DeadLetters)}
-	out, ok, err := run[activities.ReadSourceResult](c, c.options("backfill "+clock(b.From)+" to "+clock(b.To), 10*time.Minute, 20*time.Minute),
+	out, ok, err := run[activities.ReadSourceResult](c, c.reading("backfill "+clock(b.From)+" to "+clock(b.To), 20*time.Minute),
 		cursorActs.ReadSource, in)
 	switch {
 	case err != nil:
