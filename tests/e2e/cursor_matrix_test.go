@@ -20,7 +20,6 @@ import (
 
 	"github.com/tollgate-dev/tollgate/internal/provider/hetzner/hetznersim"
 	"github.com/tollgate-dev/tollgate/internal/reporting/api"
-	"github.com/tollgate-dev/tollgate/internal/reporting/event"
 	"github.com/tollgate-dev/tollgate/internal/reporting/sink"
 	"github.com/tollgate-dev/tollgate/workflows"
 	wapi "github.com/tollgate-dev/tollgate/workflows/api"
