@@ -1,8 +1,6 @@
 package app
 
 import (
-	"time"
-
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tollgate-dev/tollgate/internal/exporter"
@@ -20,10 +18,18 @@ func (a *App) export(reg prometheus.Registerer) {
 
 // listed are the streams that the inventory lists.
 func (a *App) listed() (out []exporter.Stream) {
-	for _, e := range a.sources.Entries() {
+	v := a.current.Load()
+	if v == nil {
+		return nil // not set up yet
+	}
+	for _, c := range v.cfg.Sources {
+		e, ok := a.sources.Lookup(c.Name)
+		if !ok || !c.Inventory.Enabled {
+			continue
+		}
 		for _, s := range e.Streams {
 			if _, ok := s.Source.(source.Lister); ok {
-				out = append(out, exporter.Stream{StreamKey: inventory.StreamKey{Source: e.Name, Stream: s.Name}, Interval: a.inventoryInterval(e.Name)})
+				out = append(out, exporter.Stream{StreamKey: inventory.StreamKey{Source: c.Name, Stream: s.Name}, Interval: c.Inventory.Interval})
 			}
 		}
 	}
@@ -40,6 +46,3 @@ func (a *App) cursorIntervals(v *version) {
 		}
 	}
 }
-
-// inventoryInterval is the time from one listing of a source to the next.
-func (a *App) inventoryInterval(string) time.Duration { return 10 * time.Minute }
