@@ -45,6 +45,9 @@ type Options struct {
 	Endpoint, Admin, Token string
 	// Reporting is where the events arrive.
 	Reporting *reporting.Client
+	// Inventory has an inventory of the account made. It is called when the end of
+	// something waits to be found, again and again until it is.
+	Inventory func(context.Context) error
 	// Out gets a line for each step.
 	Out io.Writer
 	// Settle is how long the events of a step may take to arrive; zero means
@@ -134,8 +137,12 @@ func show(t time.Time) string {
 	return t.UTC().Format("2006-01-02 15:04")
 }
 
-// pause is the time between two looks at the Reporting API.
-const pause = 100 * time.Millisecond
+const (
+	// pause is the time between two looks at the Reporting API.
+	pause = 100 * time.Millisecond
+	// inventoryEvery is the time between two inventories while one is wanted.
+	inventoryEvery = 4 * time.Second
+)
 
 // arrived waits until everything that is wanted so far is there.
 func (d *day) arrived(ctx context.Context) error {
@@ -143,11 +150,16 @@ func (d *day) arrived(ctx context.Context) error {
 	defer cancel()
 	tick := time.NewTicker(pause)
 	defer tick.Stop()
+	var asked time.Time
 	for {
 		_, have, err := d.events(limit)
 		missing := missing(have, d.want)
 		if err == nil && len(missing) == 0 {
 			return nil
+		}
+		if err == nil && slices.ContainsFunc(missing, func(e event.Event) bool { return e.Data.Derived != "" }) && time.Since(asked) >= inventoryEvery {
+			asked = time.Now()
+			err = d.Inventory(limit)
 		}
 		select {
 		case <-limit.Done():
@@ -155,7 +167,7 @@ func (d *day) arrived(ctx context.Context) error {
 				return ctx.Err()
 			}
 			if err == nil {
-				err = fmt.Errorf("not reported after %s: %v", d.Settle, missing)
+				err = fmt.Errorf("not reported after %s: %v", d.Settle, ids(missing))
 			}
 			return err
 		case <-tick.C:
@@ -163,13 +175,20 @@ func (d *day) arrived(ctx context.Context) error {
 	}
 }
 
-func missing(have, want []event.Event) (ids []string) {
+func missing(have, want []event.Event) (out []event.Event) {
 	for _, w := range want {
 		if !slices.ContainsFunc(have, func(h event.Event) bool { return h.ID == w.ID }) {
-			ids = append(ids, w.ID)
+			out = append(out, w)
 		}
 	}
-	return ids
+	return out
+}
+
+func ids(events []event.Event) (out []string) {
+	for _, e := range events {
+		out = append(out, e.ID)
+	}
+	return out
 }
 
 // events are all that the account has, none while it has no project.

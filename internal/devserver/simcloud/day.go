@@ -54,7 +54,7 @@ func (h *Hetzner) DayAdminURL() string { return "http://" + h.addr + dayPath + "
 // sink. It needs Config beside it.
 //
 // The first one shares the 3600 requests per hour with the provider; nobody limits
-// the day.
+// the day. Whoever lets the day happen asks for its inventories.
 func (h *Hetzner) Sources(sink string) []byte {
 	return fmt.Appendf(nil, `sources:
   - name: %s
@@ -62,12 +62,14 @@ func (h *Hetzner) Sources(sink string) []byte {
     account: %s
     sink: %[3]s
     interval: 15s
+    inventory: {interval: 2m}
     hetzner: {token: hetzner-sim-token, endpoint: %q}
   - name: %[5]s
     type: hetzner
     account: %[6]s
     sink: %[3]s
     interval: 1s
+    inventory: {interval: 24h, confirmAfter: 2s}
     hetzner: {token: hetzner-sim-token, endpoint: %[7]q}
 `, HetznerSource, HetznerName, sink, h.Endpoint(), DaySource, demoday.Account, h.DayEndpoint())
 }

@@ -7,17 +7,22 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
+	temporalclient "go.temporal.io/sdk/client"
+	tlog "go.temporal.io/sdk/log"
 
+	"github.com/tollgate-dev/tollgate/internal/devserver"
 	"github.com/tollgate-dev/tollgate/internal/devserver/demoday"
 	"github.com/tollgate-dev/tollgate/internal/devserver/devstate"
 	"github.com/tollgate-dev/tollgate/internal/devserver/simcloud"
 	"github.com/tollgate-dev/tollgate/internal/provider"
 	"github.com/tollgate-dev/tollgate/internal/reporting"
+	"github.com/tollgate-dev/tollgate/workflows"
 )
 
 func newDayCommand(out io.Writer) *cobra.Command {
@@ -59,7 +64,18 @@ func runDay(ctx context.Context, stateDir string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	r, err := demoday.Run(ctx, demoday.Options{Endpoint: a.Day.Endpoint, Admin: a.Day.Admin, Token: cloudToken, Reporting: client, Out: out})
+	temporal, err := temporalclient.DialContext(ctx, temporalclient.Options{HostPort: a.Temporal, Namespace: devserver.Namespace,
+		Logger: tlog.NewStructuredLogger(slog.New(slog.DiscardHandler))})
+	if err != nil {
+		return fmt.Errorf("the engine of tollgate-dev: %w", err)
+	}
+	defer temporal.Close()
+	r, err := demoday.Run(ctx, demoday.Options{
+		Endpoint: a.Day.Endpoint, Admin: a.Day.Admin, Token: cloudToken, Reporting: client, Out: out,
+		Inventory: func(ctx context.Context) error {
+			return temporal.ScheduleClient().GetHandle(ctx, workflows.InventorySchedule(simcloud.DaySource)).Trigger(ctx, temporalclient.ScheduleTriggerOptions{})
+		},
+	})
 	if ctx.Err() != nil {
 		return errors.New("the day was broken off; start tollgate-dev with another --state-dir for a new one")
 	}

@@ -86,6 +86,7 @@ const addressesName = "addresses.json"
 // addresses are where a running tollgate-dev can be reached.
 type addresses struct {
 	PID       int    `json:"pid"`
+	Temporal  string `json:"temporal"`
 	Reporting string `json:"reporting"`
 	// Day is empty without the simulator of the scripted day.
 	Day struct {
@@ -97,7 +98,7 @@ type addresses struct {
 
 // writeAddresses leaves the file until the end.
 func (d *dev) writeAddresses() error {
-	a := addresses{PID: os.Getpid(), Reporting: d.reportingURL()}
+	a := addresses{PID: os.Getpid(), Temporal: d.engine.HostPort(), Reporting: d.reportingURL()}
 	if d.hetzner != nil {
 		a.Day.Endpoint, a.Day.Admin, a.Day.TokenFile = d.hetzner.DayEndpoint(), d.hetzner.DayAdminURL(), d.hetzner.TokenFile()
 	}
