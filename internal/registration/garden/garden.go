@@ -166,7 +166,8 @@ func (g *Garden) Shoots(ctx context.Context) ([]api.ShootFacts, error) {
 			}
 			profiles[key] = name
 		}
-		f.CloudProfile, out[i] = name, f
+		f.CloudProfile = name
+		out[i] = f
 	}
 	return out, nil
 }
