@@ -73,15 +73,13 @@ var fastPragmas = map[string]string{
 func fastDynamicConfig() dynamicconfig.StaticClient {
 	const pollsPerSecond = 5000
 	return dynamicconfig.StaticClient{
-		dynamicconfig.TransferProcessorMaxPollRPS.Key():    pollsPerSecond,
-		dynamicconfig.TimerProcessorMaxPollRPS.Key():       pollsPerSecond,
-		dynamicconfig.VisibilityProcessorMaxPollRPS.Key():  pollsPerSecond,
-		dynamicconfig.OutboundProcessorMaxPollRPS.Key():    pollsPerSecond,
-		dynamicconfig.TimerProcessorMaxTimeShift.Key():     time.Millisecond,
-		dynamicconfig.WorkflowIdReuseMinimalInterval.Key(): time.Duration(0),
-		dynamicconfig.DefaultWorkflowTaskTimeout.Key():     5 * time.Second,
-		// New search attributes are usable at once instead of after a cache interval.
-		dynamicconfig.ForceSearchAttributesCacheRefreshOnRead.Key():      true,
+		dynamicconfig.TransferProcessorMaxPollRPS.Key():                  pollsPerSecond,
+		dynamicconfig.TimerProcessorMaxPollRPS.Key():                     pollsPerSecond,
+		dynamicconfig.VisibilityProcessorMaxPollRPS.Key():                pollsPerSecond,
+		dynamicconfig.OutboundProcessorMaxPollRPS.Key():                  pollsPerSecond,
+		dynamicconfig.TimerProcessorMaxTimeShift.Key():                   time.Millisecond,
+		dynamicconfig.WorkflowIdReuseMinimalInterval.Key():               time.Duration(0),
+		dynamicconfig.DefaultWorkflowTaskTimeout.Key():                   5 * time.Second,
 		dynamicconfig.FrontendMaxNamespaceVisibilityRPSPerInstance.Key(): 100,
 		dynamicconfig.HistoryCacheHostLevelMaxSize.Key():                 8096,
 		// Nothing leaves the machine.

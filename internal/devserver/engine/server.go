@@ -110,6 +110,7 @@ func newServer(o *options, db *database) (temporal.Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("claim mapper: %w", err)
 	}
+	fresh := newFreshness(o.dynamicConfig)
 	srv, err := temporal.NewServer(
 		temporal.WithConfig(cfg),
 		temporal.ForServices(temporal.DefaultServices),
@@ -117,7 +118,8 @@ func newServer(o *options, db *database) (temporal.Server, error) {
 		temporal.WithLogger(logger),
 		temporal.WithAuthorizer(authorization.NewNoopAuthorizer()),
 		temporal.WithClaimMapper(func(*config.Config) authorization.ClaimMapper { return claims }),
-		temporal.WithDynamicConfigClient(o.dynamicConfig),
+		temporal.WithDynamicConfigClient(fresh),
+		temporal.WithChainedFrontendGrpcInterceptors(fresh.intercept),
 	)
 	if err != nil {
 		return nil, fmt.Errorf("build the server: %w", err)
