@@ -22,7 +22,7 @@ type Options struct {
 	Namespaces []string
 	Logger     *slog.Logger
 	// StateFile, when set, keeps the objects: they are read from it by New and
-	// written to it by Save.
+	// written to it at each change.
 	StateFile string
 }
 
@@ -159,6 +159,7 @@ func (s *Sim) put(k key, o object, what string) {
 	o.SetResourceVersion(strconv.FormatUint(s.version, 10))
 	s.objects[k] = o
 	s.tell(what, k, o)
+	s.save()
 }
 
 // drop removes an object and tells the watchers. mu is held.
@@ -168,6 +169,7 @@ func (s *Sim) drop(k key, o object) {
 	o.SetResourceVersion(strconv.FormatUint(s.version, 10))
 	delete(s.objects, k)
 	s.tell("DELETED", k, o)
+	s.save()
 }
 
 func ptr[T any](v T) *T { return &v }

@@ -44,12 +44,11 @@ func (s *Sim) load() error {
 	return nil
 }
 
-// Save writes the objects to the state file, if there is one.
-func (s *Sim) Save() error {
+// save writes the objects to the state file, if there is one. mu is held.
+func (s *Sim) save() {
 	if s.opts.StateFile == "" {
-		return nil
+		return
 	}
-	s.mu.Lock()
 	st := saved{Version: s.version, ClusterIPs: s.clusterIPs}
 	for _, o := range s.objects {
 		switch o := o.(type) {
@@ -62,13 +61,13 @@ func (s *Sim) Save() error {
 		}
 	}
 	b, err := json.MarshalIndent(st, "", "  ")
-	s.mu.Unlock()
+	if err == nil {
+		tmp := s.opts.StateFile + ".new"
+		if err = os.WriteFile(tmp, append(b, '\n'), 0o600); err == nil {
+			err = os.Rename(tmp, s.opts.StateFile)
+		}
+	}
 	if err != nil {
-		return err
+		s.log.Error("the state is not kept", "error", err)
 	}
-	tmp := s.opts.StateFile + ".new"
-	if err := os.WriteFile(tmp, append(b, '\n'), 0o600); err != nil {
-		return err
-	}
-	return os.Rename(tmp, s.opts.StateFile)
 }
