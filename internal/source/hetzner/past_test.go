@@ -32,7 +32,9 @@ func TestALongPast(t *testing.T) {
 	t.Cleanup(srv.Close)
 	open := func() *hetzner.Source {
 		list, err := hetzner.New(source.Config{Name: "test", Account: "acme",
-			Secret: func(context.Context, string) (provider.Sensitive, error) { return provider.NewSensitive([]byte(token)), nil },
+			Secret: func(context.Context, string) (provider.Sensitive, error) {
+				return provider.NewSensitive([]byte(token)), nil
+			},
 			Decode: func(into any) error {
 				*into.(*hetzner.Options) = hetzner.Options{Token: "token", Endpoint: srv.URL + hetznersim.BasePath, Kinds: []string{"server"}}
 				return nil
