@@ -91,6 +91,9 @@ shared = one('networks', N, 'shared', {'shared': True})
 ssub = one('subnets', N, 'shared-v4', {'network_id': shared['id'], 'ip_version': 4, 'cidr': '10.30.0.0/16'})
 if not call('GET', '%s/ports?device_id=%s&network_id=%s' % (N, rtr['id'], shared['id']))['ports']:
     call('PUT', '%s/routers/%s/add_router_interface' % (N, rtr['id']), json={'subnet_id': ssub['id']})
+# Addresses of loopback, where a test can run something real for each server. It has no router.
+loop = one('networks', N, 'loopback', {'shared': True})
+one('subnets', N, 'loopback-v4', {'network_id': loop['id'], 'ip_version': 4, 'cidr': '127.80.0.0/16', 'enable_dhcp': False, 'gateway_ip': None})
 
 G = U['glance'] + '/v2'
 img = [i for i in call('GET', G + '/images?name=cirros')['images']]

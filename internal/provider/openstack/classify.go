@@ -27,6 +27,9 @@ type answer struct {
 	typ  string
 	text string
 	wait time.Duration
+	// login is set for an answer to a login: it says nothing about what was asked
+	// for. A credential that was revoked is answered with 404 there.
+	login bool
 }
 
 // Exceptions of the network service that are told apart.
@@ -43,11 +46,15 @@ const (
 func answerOf(err error) (a answer, ok bool) {
 	var again *gophercloud.ErrUnableToReauthenticate
 	if errors.As(err, &again) { // it does not unwrap; why the login failed is what counts
-		return answerOf(again.ErrReauth)
+		a, ok = answerOf(again.ErrReauth)
+		a.login = true
+		return a, ok
 	}
 	var login *errLogin
 	if errors.As(err, &login) {
-		return answerOf(login.err)
+		a, ok = answerOf(login.err)
+		a.login = true
+		return a, ok
 	}
 	var e gophercloud.ErrUnexpectedResponseCode
 	if !errors.As(err, &e) {
@@ -106,7 +113,7 @@ func typeOf(err error) string { a, _ := answerOf(err); return a.typ }
 // 404, as a gateway gives it, says nothing about a thing.
 func notThere(err error) bool {
 	a, ok := answerOf(err)
-	return ok && a.status == http.StatusNotFound && a.kind != ""
+	return ok && !a.login && a.status == http.StatusNotFound && a.kind != ""
 }
 
 // verdict is what an answer means to us.
@@ -144,7 +151,7 @@ const noHost = "no valid host"
 func (a answer) judge() verdict {
 	text := strings.ToLower(a.text)
 	switch {
-	case a.status == http.StatusUnauthorized:
+	case a.status == http.StatusUnauthorized, a.login && a.kind != "" && a.status == http.StatusNotFound:
 		return verdict{provider.Permanent, provider.ReasonUnauthorized, 0}
 	case a.status == http.StatusTooManyRequests, a.status == 498:
 		return verdict{provider.RateLimited, "", a.wait}
@@ -295,7 +302,7 @@ func refused(err error) bool {
 		return true
 	}
 	a, ok := answerOf(err)
-	if !ok {
+	if !ok || a.login {
 		return false
 	}
 	switch a.status {
@@ -309,14 +316,14 @@ func refused(err error) bool {
 // mayExist reports whether a refusal can be due to a server that exists already.
 func mayExist(err error) bool {
 	a, ok := answerOf(err)
-	return ok && (a.status == http.StatusConflict || a.status == http.StatusBadRequest)
+	return ok && !a.login && (a.status == http.StatusConflict || a.status == http.StatusBadRequest)
 }
 
 // namesGone reports whether a refusal is about something of ours that somebody
 // has removed meanwhile.
 func namesGone(err error, m made) bool {
 	a, ok := answerOf(err)
-	if !ok || (a.status != http.StatusBadRequest && a.status != http.StatusNotFound && a.status != http.StatusConflict) {
+	if !ok || a.login || (a.status != http.StatusBadRequest && a.status != http.StatusNotFound && a.status != http.StatusConflict) {
 		return false
 	}
 	for _, id := range []string{m.port, m.floating, m.volume} {
@@ -331,7 +338,7 @@ func namesGone(err error, m made) bool {
 // begins after is gone.
 func badMarker(err error, marker string) bool {
 	a, ok := answerOf(err)
-	return ok && (a.status == http.StatusBadRequest || a.status == http.StatusNotFound) && strings.Contains(a.text, marker)
+	return ok && !a.login && (a.status == http.StatusBadRequest || a.status == http.StatusNotFound) && strings.Contains(a.text, marker)
 }
 
 // invalidSpec is a value of the spec that can never be satisfied.

@@ -80,10 +80,15 @@ func newReal(tb testing.TB) *realBackend {
 // logIn gets the administrator's token for a project, and the catalogue.
 func (b *realBackend) logIn(tb testing.TB, project string) {
 	tb.Helper()
+	b.logInAs(tb, "admin", project)
+}
+
+func (b *realBackend) logInAs(tb testing.TB, user, project string) {
+	tb.Helper()
 	domain := map[string]any{"id": "default"}
 	body, _ := json.Marshal(map[string]any{"auth": map[string]any{
 		"identity": map[string]any{"methods": []string{"password"}, "password": map[string]any{"user": map[string]any{
-			"name": "admin", "domain": domain, "password": b.password}}},
+			"name": user, "domain": domain, "password": b.password}}},
 		"scope": map[string]any{"project": map[string]any{"name": project, "domain": domain}}}})
 	resp, err := http.Post(b.identity+"/auth/tokens", "application/json", bytes.NewReader(body))
 	if err != nil {
@@ -182,7 +187,7 @@ func (b *realBackend) open(tb testing.TB, cfg provider.Config, credential string
 	cfg.Decode = func(into any) error {
 		o := openstack.Options{
 			Auth:   openstack.Auth{URL: b.identity, Username: b.project, Project: b.project, Password: "cloud-password"},
-			Flavor: "m1.tiny", Image: "cirros", Network: "shared", Poll: 500 * time.Millisecond, PageSize: 4,
+			Flavor: "m1.tiny", Image: "cirros", Network: "shared", Poll: 500 * time.Millisecond, WaitLimit: 4 * time.Minute, PageSize: 4,
 		}
 		if change != nil {
 			change(&o)
@@ -196,6 +201,38 @@ func (b *realBackend) open(tb testing.TB, cfg provider.Config, credential string
 		tb.Fatal(err)
 	}
 	return p
+}
+
+// quota sets limits of the project.
+func (b *realBackend) quota(tb testing.TB, service string, limits map[string]any) {
+	tb.Helper()
+	url, key := b.urls[service]+"/os-quota-sets/"+b.projectID, "quota_set"
+	if service == "network" {
+		url, key = b.urls[service]+"/v2.0/quotas/"+b.projectID, "quota"
+	}
+	b.do(tb, "PUT", url, map[string]any{key: limits}, nil)
+}
+
+type credential struct{ ID, Secret string }
+
+// applicationCredential makes one as the project's user.
+func (b *realBackend) applicationCredential(tb testing.TB, password string) credential {
+	tb.Helper()
+	as := &realBackend{realCloud: realCloud{b.identity, password, b.state}, urls: map[string]string{}}
+	as.logInAs(tb, b.project, b.project)
+	var made struct {
+		Cred credential `json:"application_credential"`
+	}
+	as.do(tb, "POST", b.identity+"/users/"+b.userID+"/application_credentials",
+		map[string]any{"application_credential": map[string]any{"name": "tollgate", "roles": []any{map[string]any{"name": "member"}}}}, &made)
+	return made.Cred
+}
+
+func (b *realBackend) revokeCredential(tb testing.TB, id string) {
+	tb.Helper()
+	as := &realBackend{realCloud: realCloud{b.identity, "correct", b.state}, urls: map[string]string{}}
+	as.logInAs(tb, b.project, b.project)
+	as.do(tb, "DELETE", b.identity+"/users/"+b.userID+"/application_credentials/"+id, nil, nil)
 }
 
 type realServer struct {

@@ -88,6 +88,47 @@ func TestCredentialsRotate(t *testing.T) {
 	}
 }
 
+// An application credential that was revoked: the cloud answers the login with
+// 404, which says nothing about any server.
+func TestRevokedApplicationCredential(t *testing.T) {
+	t.Parallel()
+	b := openstacktest.NewBackend(t, openstacksim.Options{Users: map[string]string{"app": "app-secret", "demo": "correct"}})
+	secrets := newVault("app-secret")
+	p := b.Open(t, provider.Config{Name: "cloud", Installation: "acme", Secret: secrets.read}, func(o *openstack.Options) {
+		everything(o)
+		o.Auth = openstack.Auth{URL: b.URL, ApplicationCredentialID: "app", ApplicationCredentialSecret: "cloud-password"}
+	})
+	req := request("proxy-a")
+	id := create(t, p, req)
+	waitRunning(t, p, id)
+	comp, err := p.ListCompanions(t.Context(), provider.Selector{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Revoke("app")
+	refused := map[string]error{"delete": p.Delete(t.Context(), id)}
+	_, refused["get"] = p.Get(t.Context(), id)
+	_, refused["find"] = p.Find(t.Context(), req.Name, req.Marks)
+	_, refused["create"] = p.Create(t.Context(), req)
+	_, refused["create another"] = p.Create(t.Context(), request("proxy-b"))
+	_, refused["list"] = p.List(t.Context(), provider.Selector{})
+	_, refused["list companions"] = p.ListCompanions(t.Context(), provider.Selector{})
+	for _, c := range comp {
+		refused["delete "+c.Kind] = p.DeleteCompanion(t.Context(), c)
+	}
+	for what, err := range refused {
+		if provider.ClassOf(err) != provider.Permanent || provider.ReasonOf(err) != provider.ReasonUnauthorized {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if got := count(b); got != complete {
+		t.Errorf("there is %s", got)
+	}
+	if err := open(t, b, nil).Delete(t.Context(), id); err != nil {
+		t.Error(err)
+	}
+}
+
 // Two regions: what is in one is found, listed and deleted wherever the default
 // is by then.
 func TestRegions(t *testing.T) {

@@ -25,6 +25,9 @@ const (
 	// FaultTruncate carries the request out and breaks the connection in the
 	// middle of the answer.
 	FaultTruncate FaultKind = "truncate"
+	// FaultHoldAnswer carries the request out and answers when the fault is
+	// removed.
+	FaultHoldAnswer FaultKind = "hold-answer"
 	// FaultHang does not answer until the fault is removed; then the request is
 	// carried out.
 	FaultHang FaultKind = "hang"
@@ -198,8 +201,16 @@ func (f *Faults) Wrap(h http.Handler) http.Handler {
 		rec := httptest.NewRecorder()
 		h.ServeHTTP(rec, r)
 		body := f.seen(r, rec)
-		if x != nil && x.Kind == FaultLoseAnswer {
+		switch {
+		case x == nil:
+		case x.Kind == FaultLoseAnswer:
 			panic(http.ErrAbortHandler)
+		case x.Kind == FaultHoldAnswer:
+			select {
+			case <-x.removed:
+			case <-r.Context().Done():
+				panic(http.ErrAbortHandler)
+			}
 		}
 		for k, v := range rec.Header() {
 			w.Header()[k] = v

@@ -60,6 +60,11 @@ func (s *Sim) logIn(w http.ResponseWriter, r *http.Request) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if _, known := s.opt.Users[user]; len(s.opt.Users) > 0 && !known && id.AppCred.ID != "" {
+		writeJSON(w, http.StatusNotFound, map[string]any{"error": map[string]any{"code": 404, "title": "Not Found",
+			"message": "Could not find Application Credential: " + user + "."}})
+		return
+	}
 	if want, known := s.opt.Users[user]; user == "" || secret == "" || !scoped || len(s.opt.Users) > 0 && (!known || want != secret) {
 		unauthorized(w)
 		return

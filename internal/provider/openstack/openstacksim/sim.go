@@ -202,6 +202,18 @@ func (s *Sim) SetPassword(user, password string) {
 	s.opt.Users[user] = password
 }
 
+// Revoke ends an application credential and its tokens.
+func (s *Sim) Revoke(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.opt.Users, id)
+	for k, t := range s.tokens {
+		if t.user == id {
+			delete(s.tokens, k)
+		}
+	}
+}
+
 // Object is one thing of the project, as a look past the driver shows it.
 type Object struct {
 	Kind   string // server, port, floating_ip or volume
