@@ -2,11 +2,7 @@ package reportingserver
 
 import (
 	"bytes"
-	"embed"
 	"errors"
-	"fmt"
-	"html/template"
-	"math/big"
 	"net/http"
 	"net/url"
 	"strings"
@@ -17,41 +13,12 @@ import (
 	"github.com/tollgate-dev/tollgate/internal/reporting/usage"
 )
 
-//go:embed pages
-var pageFiles embed.FS
-
-var templates = template.Must(template.New("").Funcs(template.FuncMap{
-	"time": func(t any) string {
-		switch t := t.(type) {
-		case time.Time:
-			return showTime(t)
-		case *time.Time:
-			return showTime(*t)
-		}
-		return ""
-	},
-	// path keeps an id within its part of a path, slashes included.
-	"path": func(s any) string { return url.PathEscape(fmt.Sprint(s)) },
-	"date": func(t time.Time) string { return t.Format(time.DateOnly) },
-	// hours shows an amount of seconds with three digits after the point.
-	"hours": func(a usage.Amount) string {
-		s := new(big.Rat).Quo(a.Rat(), big.NewRat(3600, 1)).FloatString(3)
-		return strings.TrimSuffix(strings.TrimRight(s, "0"), ".")
-	},
-}).ParseFS(pageFiles, "pages/*.html"))
-
-func showTime(t time.Time) string {
-	switch {
-	case t.IsZero():
-		return ""
-	case t.Nanosecond() == 0 && t.Second() == 0:
-		return t.UTC().Format("2006-01-02 15:04")
-	}
-	return t.UTC().Format("2006-01-02 15:04:05.999")
-}
-
-// rows is how many rows a list of a page has.
-const rows = 50
+const (
+	// rows is how many rows a list of a page has.
+	rows = 50
+	// few is how many events the page of a project shows.
+	few = 10
+)
 
 // pages adds the pages to mux.
 func (s *Server) pages(mux *http.ServeMux) {
@@ -179,6 +146,11 @@ func (s *Server) periodOf(r *http.Request) (usage.Period, error) {
 	month := time.Date(now.Year(), now.Month(), 1, 0, 0, 0, 0, time.UTC)
 	p := usage.Period{From: month, To: month.AddDate(0, 1, 0), AsOf: now}
 	var errs []error
+	if v := r.URL.Query().Get("month"); v != "" {
+		t, err := time.Parse(monthOnly, v)
+		errs = append(errs, err, inRange("month", &t))
+		p.From, p.To = t, t.AddDate(0, 1, 0)
+	}
 	for _, f := range []struct {
 		name string
 		to   *time.Time
@@ -217,7 +189,7 @@ func (s *Server) projectPage(r *http.Request) (view, error) {
 		RelationsMore bool
 		Names         map[string]string
 		Events        []store.Event
-		Older         string
+		Months        months
 	}
 	if data.Usage, err = s.usage(ctx, id, period, after, rows); err != nil {
 		return view{}, err
@@ -255,17 +227,18 @@ func (s *Server) projectPage(r *http.Request) (view, error) {
 			data.Names[other] = p.Platform + " " + p.ExternalID
 		}
 	}
-	data.Events, data.Older, err = s.newest(r, store.EventFilter{ProjectID: id})
+	data.Events, _, err = s.newest(r, store.EventFilter{ProjectID: id}, few)
+	data.Months = monthsOf(period, data.Events)
 	return view{"project.html", data}, err
 }
 
 // newest lists the newest arrivals and the token of the page with older ones.
-func (s *Server) newest(r *http.Request, f store.EventFilter) (events []store.Event, older string, err error) {
-	f.Newest, f.Limit = true, rows+1
+func (s *Server) newest(r *http.Request, f store.EventFilter, n int) (events []store.Event, older string, err error) {
+	f.Newest, f.Limit = true, n+1
 	events, err = s.store.Events(r.Context(), f)
-	if len(events) > rows {
-		events = events[:rows]
-		older = newToken(events[rows-1].Seq)
+	if len(events) > n {
+		events = events[:n]
+		older = newToken(events[n-1].Seq)
 	}
 	return events, older, err
 }
@@ -275,18 +248,34 @@ func (s *Server) eventsPage(r *http.Request) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	f := store.EventFilter{ProjectID: project.ID}
-	if err := readToken(pageToken(r), &f.After); err != nil {
+	q := r.URL.Query()
+	f := store.EventFilter{ProjectID: project.ID, ResourceType: q.Get("resource_type"), ResourceID: q.Get("resource_id"), Type: q.Get("type")}
+	errs := []error{readToken(pageToken(r), &f.After)}
+	for name, to := range map[string]**time.Time{"from": &f.From, "to": &f.To} {
+		if v := q.Get(name); v != "" {
+			t, err := time.Parse(time.DateOnly, v)
+			*to = &t
+			errs = append(errs, err, inRange(name, &t))
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
 		return view{}, invalid("%v", err)
 	}
 	var data struct {
-		Title   string
-		Project store.Project
-		Events  []store.Event
-		Older   string
+		Title    string
+		Project  store.Project
+		Filter   store.EventFilter
+		Filtered bool
+		Events   []store.Event
+		Older    string
 	}
-	data.Title, data.Project = "Events", project
-	data.Events, data.Older, err = s.newest(r, f)
+	data.Title, data.Project, data.Filter = "Events", project, f
+	data.Filtered = f.ResourceType != "" || f.ResourceID != "" || f.Type != "" || f.From != nil || f.To != nil
+	var token string
+	if data.Events, token, err = s.newest(r, f, rows); token != "" {
+		q.Set("page_token", token)
+		data.Older = "?" + q.Encode()
+	}
 	return view{"events.html", data}, err
 }
 
@@ -315,7 +304,7 @@ func (s *Server) resourcePage(r *http.Request) (view, error) {
 		return view{}, notFound("no event is about %s %s of this project", typ, id)
 	}
 	var older string
-	data.Events, older, err = s.newest(r, store.EventFilter{ProjectID: project.ID, ResourceType: typ, ResourceID: id})
+	data.Events, older, err = s.newest(r, store.EventFilter{ProjectID: project.ID, ResourceType: typ, ResourceID: id}, rows)
 	data.EventsMore = older != ""
 	return view{"resource.html", data}, err
 }
