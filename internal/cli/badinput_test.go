@@ -12,7 +12,7 @@ import (
 func TestBadCommandLines(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct{ args, want string }{
-		{"prxoy list", "tollgate: \"prxoy\" is no command of tollgate: use apply, completion, cursor, fleet, gc, keys, providers, proxy, reap, schedules, shoot or version\n  did you mean tollgate proxy?\n"},
+		{"prxoy list", "tollgate: \"prxoy\" is no command of tollgate: use apply, completion, cursor, fleet, gc, inventory, keys, providers, proxy, reap, schedules, shoot or version\n  did you mean tollgate proxy?\n"},
 		{"proxy lsit", "tollgate: \"lsit\" is no command of tollgate proxy: use create, delete, get, history, list, replace, retry or update\n  did you mean tollgate proxy list?\n"},
 		{"proxy get", "tollgate: tollgate proxy get: NAME is required; usage: tollgate proxy get NAME\n"},
 		{"proxy get a b", "tollgate: tollgate proxy get: \"b\" is one argument too many; usage: tollgate proxy get NAME\n"},
@@ -47,6 +47,8 @@ func TestBadCommandLines(t *testing.T) {
 		{"gc run local --cap 1000", "tollgate: cap: 1000 is out of range: use 1 to 500, or leave it out for 10\n"},
 		{"gc run local --cap ten", "tollgate: --cap: \"ten\" is not allowed: use a whole number\n"},
 		{"gc run local --min-age -1m", "tollgate: minAge: -1m0s is out of range: use up to 720h, or leave it out for 10m0s\n"},
+		{"inventory run cloud --max-ends -1", "tollgate: maxEnds: -1 is negative: use 1 or more, or leave it out for 20\n"},
+		{"inventory get", "tollgate: tollgate inventory get: SOURCE is required; usage: tollgate inventory get SOURCE...\n"},
 		{"schedules apply", "tollgate: tollgate schedules apply: --config is required: the workers' configuration file, or TOLLGATE_CONFIG\n"},
 		{"schedules apply --config bad.yaml", "tollgate: bad.yaml:2: providers[0].name: \"Bad Name\" is not a name: use 1 to 63 lower-case letters, digits and '-', starting and ending with a letter or digit\n"},
 		{"apply", "tollgate: tollgate apply: --filename is required\n"},

@@ -30,6 +30,8 @@ func (a *app) completions(root *cobra.Command) {
 			c.ValidArgsFunction = a.completeWith(func(ctx context.Context, s *session, _ *app) ([]string, error) { return s.cursorNames(ctx) })
 		case group == "shoot" && c.Name() != "list" && c.Name() != "register":
 			c.ValidArgsFunction = a.completeWith(completeShoots)
+		case group == "inventory":
+			c.ValidArgsFunction = a.completeWith(func(ctx context.Context, s *session, _ *app) ([]string, error) { return s.sources(ctx) })
 		case group == "providers", group == "fleet", group == "gc":
 			c.ValidArgsFunction = a.completeWith(func(ctx context.Context, s *session, _ *app) ([]string, error) { return s.providers(ctx) })
 		}

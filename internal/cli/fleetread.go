@@ -47,7 +47,9 @@ func (s *session) providers(ctx context.Context) ([]string, error) {
 		return nil, err
 	}
 	for _, e := range schedules {
-		found[scheduleProvider(e.ID)] = true
+		if p := scheduleProvider(e.ID); p != "" {
+			found[p] = true
+		}
 	}
 	names := make([]string, 0, len(found))
 	for p := range found {
@@ -75,7 +77,20 @@ func scheduleProvider(id string) string {
 		name, _, _ := strings.Cut(rest, "/")
 		return name
 	}
-	return strings.TrimPrefix(id, workflows.OrphanGCSchedule(""))
+	name, _ := strings.CutPrefix(id, workflows.OrphanGCSchedule(""))
+	if scheduleSource(id) != "" {
+		return ""
+	}
+	return name
+}
+
+// scheduleSource is the source of an inventory's schedule, "" for another one.
+func scheduleSource(id string) string {
+	name, ok := strings.CutPrefix(id, workflows.InventoryPrefix)
+	if !ok {
+		return ""
+	}
+	return name
 }
 
 // schedules lists the schedules of Tollgate.
@@ -90,7 +105,7 @@ func (s *session) schedules(ctx context.Context) ([]*client.ScheduleListEntry, e
 		if err != nil {
 			return nil, s.translate(ctx, "schedules", err)
 		}
-		if strings.HasPrefix(e.ID, workflows.OrphanGCSchedule("")) || strings.HasPrefix(e.ID, workflows.ReaperPrefix) {
+		if strings.HasPrefix(e.ID, workflows.OrphanGCSchedule("")) || strings.HasPrefix(e.ID, workflows.ReaperPrefix) || strings.HasPrefix(e.ID, workflows.InventoryPrefix) {
 			out = append(out, e)
 		}
 	}

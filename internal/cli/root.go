@@ -43,7 +43,7 @@ func (a *app) root() *cobra.Command {
 	f.VarP(&a.output, "output", "o", "output format")
 	f.StringVar(&a.keyFileFlag, "codec-key-file", "", "key file of the payload codec (default "+envKeyFile+", or "+stateDir+"/"+devKeyFile+" here or in a directory above)")
 	f.DurationVar(&a.timeout, "timeout", 0, fmt.Sprintf("how long the command may take (default %s, or %s when it waits)", callTimeout, waitTimeout))
-	root.AddCommand(a.proxyCmd(), a.applyCmd(), a.fleetCmd(), a.providersCmd(), a.cursorCmd(), a.shootCmd(), a.gcCmd(), a.reapCmd(), a.schedulesCmd(), a.keysCmd(), a.versionCmd())
+	root.AddCommand(a.proxyCmd(), a.applyCmd(), a.fleetCmd(), a.providersCmd(), a.cursorCmd(), a.shootCmd(), a.inventoryCmd(), a.gcCmd(), a.reapCmd(), a.schedulesCmd(), a.keysCmd(), a.versionCmd())
 	root.InitDefaultCompletionCmd()
 	a.completions(root)
 	return root

@@ -10,7 +10,9 @@ import (
 
 	"github.com/tollgate-dev/tollgate/internal/config"
 	"github.com/tollgate-dev/tollgate/internal/provider/all"
+	sinks "github.com/tollgate-dev/tollgate/internal/reporting/sink/all"
 	"github.com/tollgate-dev/tollgate/internal/schedules"
+	sources "github.com/tollgate-dev/tollgate/internal/source/all"
 	"github.com/tollgate-dev/tollgate/workflows"
 )
 
@@ -22,8 +24,9 @@ const maxConfig = 1 << 20
 func (a *app) schedulesCmd() *cobra.Command {
 	c := group("schedules", "Show and apply the schedules",
 		"Each provider has a schedule gc/PROVIDER that starts its sweeps, and one for each of its\n"+
-			"reapers, reap/PROVIDER/SELECTOR. Workers apply the schedules when they start. Pause one\n"+
-			"with: temporal schedule toggle --pause.",
+			"reapers, reap/PROVIDER/SELECTOR; each source has one for its inventories,\n"+
+			"inventory/SOURCE. Workers apply the schedules when they start. Pause one with:\n"+
+			"temporal schedule toggle --pause.",
 		a.schedulesApplyCmd(), a.schedulesListCmd())
 	c.Aliases = []string{"schedule"}
 	return c
@@ -34,8 +37,8 @@ func (a *app) schedulesApplyCmd() *cobra.Command {
 	var prune, dryRun bool
 	c := &cobra.Command{
 		Use: "apply --config FILE", Short: "Make the schedules what the configuration says",
-		Long: "Creates and updates the schedules of the providers in the workers' configuration.\n" +
-			"Whether one is paused is not changed. Schedules of other providers, and of reapers\n" +
+		Long: "Creates and updates the schedules of the providers and sources in the workers'\n" +
+			"configuration. Whether one is paused is not changed. Schedules of others, and of reapers\n" +
 			"that are not in it, are shown, and deleted with --prune.",
 		Example: "  tollgate schedules apply --config /etc/tollgate/tollgate.yaml",
 		Annotations: temporalLines("temporal schedule create --schedule-id gc/local --workflow-id gc/local --type " + workflows.TypeOrphanGC +
@@ -53,7 +56,8 @@ func (a *app) schedulesApplyCmd() *cobra.Command {
 				return err
 			}
 			// The installation plays no part in schedules.
-			cfg, err := config.Parse(b, file, config.Options{Types: all.Types(), Installation: "unnamed"})
+			cfg, err := config.Parse(b, file, config.Options{
+				Types: all.Types(), SourceTypes: sources.Types(), SinkTypes: sinks.Types(), Installation: "unnamed"})
 			if err != nil {
 				return usageErr(err)
 			}
@@ -92,7 +96,8 @@ func (a *app) schedulesApplyCmd() *cobra.Command {
 // scheduleView is one schedule for a list.
 type scheduleView struct {
 	ID       string   `json:"id"`
-	Provider string   `json:"provider"`
+	Provider string   `json:"provider,omitempty"`
+	Source   string   `json:"source,omitempty"`
 	Paused   bool     `json:"paused,omitempty"`
 	Note     string   `json:"note,omitempty"`
 	Every    string   `json:"every,omitempty"`
@@ -115,7 +120,7 @@ func (a *app) schedulesListCmd() *cobra.Command {
 				}
 				views := []scheduleView{}
 				for _, e := range entries {
-					v := scheduleView{ID: e.ID, Provider: scheduleProvider(e.ID), Paused: e.Paused, Note: e.Note}
+					v := scheduleView{ID: e.ID, Provider: scheduleProvider(e.ID), Source: scheduleSource(e.ID), Paused: e.Paused, Note: e.Note}
 					if e.Spec != nil && len(e.Spec.Intervals) > 0 {
 						v.Every = e.Spec.Intervals[0].Every.String()
 					}

@@ -3,6 +3,8 @@ package api
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/tollgate-dev/tollgate/internal/reporting/event"
@@ -133,6 +135,24 @@ type InventoryStream struct {
 	// Found counts the differences by kind, Repaired those that are repaired.
 	Found    map[DifferenceKind]int `json:"found,omitempty"`
 	Repaired map[DifferenceKind]int `json:"repaired,omitempty"`
+}
+
+// Text is what was compared of the stream, in words.
+func (s InventoryStream) Text() string {
+	if s.Error != "" {
+		return fmt.Sprintf("%s: not compared: %s", s.Stream, s.Error)
+	}
+	text := fmt.Sprintf("%s: %d listed, %d reported", s.Stream, s.Listed, s.Reported)
+	if s.Owned+s.Foreign > 0 {
+		text += fmt.Sprintf(", %d ours, %d of other installations", s.Owned, s.Foreign)
+	}
+	for _, k := range slices.Sorted(maps.Keys(s.Found)) {
+		text += fmt.Sprintf(", %d %s (%d repaired)", s.Found[k], k, s.Repaired[k])
+	}
+	if s.Note != "" {
+		text += "; " + s.Note
+	}
+	return text
 }
 
 // DifferenceKind says in what two views of the world differ.

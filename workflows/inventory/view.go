@@ -2,8 +2,6 @@ package inventory
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	"go.temporal.io/sdk/temporal"
@@ -107,7 +105,7 @@ func details(v api.Inventory) string {
 	}
 	line("- to sink `%s`, confirmed after %s", v.Spec.Sink, v.Spec.ConfirmAfter)
 	for _, s := range v.Status.Streams {
-		line("- %s", StreamText(s))
+		line("- %s", s.Text())
 	}
 	if len(v.Status.Differences) == 0 {
 		return b.String()
@@ -124,22 +122,4 @@ func details(v api.Inventory) string {
 		line("- and %d more", more)
 	}
 	return b.String()
-}
-
-// StreamText is what was compared of a stream, in words.
-func StreamText(s api.InventoryStream) string {
-	if s.Error != "" {
-		return fmt.Sprintf("%s: not compared: %s", s.Stream, s.Error)
-	}
-	text := fmt.Sprintf("%s: %d listed, %d reported", s.Stream, s.Listed, s.Reported)
-	if s.Owned+s.Foreign > 0 {
-		text += fmt.Sprintf(", %d ours, %d of other installations", s.Owned, s.Foreign)
-	}
-	for _, k := range slices.Sorted(maps.Keys(s.Found)) {
-		text += fmt.Sprintf(", %d %s (%d repaired)", s.Found[k], k, s.Repaired[k])
-	}
-	if s.Note != "" {
-		text += "; " + s.Note
-	}
-	return text
 }

@@ -44,7 +44,9 @@ func newScene() *scene {
 			{InventoryStream: api.InventoryStream{Stream: "volume", Listed: 1, Reported: 1}},
 		}}, nil
 	}
-	reg := func(name string, f any) { s.env.RegisterActivityWithOptions(f, sdkactivity.RegisterOptions{Name: name}) }
+	reg := func(name string, f any) {
+		s.env.RegisterActivityWithOptions(f, sdkactivity.RegisterOptions{Name: name})
+	}
 	reg("LookInventory", func(context.Context, activities.LookInventoryInput) (activities.LookInventoryResult, error) {
 		s.at = append(s.at, s.env.Now())
 		return s.look()
