@@ -109,12 +109,16 @@ func TestPodsAreProxiesAndSurviveARestart(t *testing.T) {
 		return err == nil && strings.HasPrefix(in.RawState, "Unschedulable: 0/1")
 	})
 	tell(t, k, "/full", `{"words": ""}`)
-	await(t, "three runs", func() bool { in, err := p.Get(t.Context(), id); return err == nil && in.State == provider.StateRunning })
+	var three provider.Instance
+	await(t, "three runs", func() bool {
+		three, err = p.Get(t.Context(), id)
+		return err == nil && three.State == provider.StateRunning
+	})
 	tell(t, k, "/evict", `{"pod": "three"}`)
 	if in, err := p.Get(t.Context(), id); err != nil || in.State != provider.StateStopped || in.RawState != "Evicted" {
 		t.Errorf("after its eviction: %+v, %v", in, err)
 	}
-	await(t, "its proxy has ended", func() bool { return through(t, provider.Instance{IP: one.IP.Next().Next()}, port) != nil })
+	await(t, "its proxy has ended", func() bool { return through(t, three, port) != nil })
 	for path, body := range map[string]string{"/quota": "{", "/full": `{"x": 1}`, "/evict": `{"pod": "nobody"}`} {
 		resp, err := http.Post(k.AdminURL()+path, "application/json", strings.NewReader(body))
 		if err != nil {

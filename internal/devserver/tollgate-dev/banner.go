@@ -45,6 +45,9 @@ func (d *dev) firstSteps() []string {
 	if d.hetzner != nil {
 		steps = append(steps, cli+" proxy create cloud --provider "+simcloud.HetznerProvider+" --wait", sibling("tollgate-dev")+" demo-day"+d.stateDirFlag())
 	}
+	if d.kubernetes != nil {
+		steps = append(steps, cli+" proxy create pod --provider "+simcloud.KubernetesProvider+" --wait")
+	}
 	return append(steps,
 		cli+" proxy create demo --provider local --wait",
 		cli+" proxy list",

@@ -51,11 +51,32 @@ func TestWithHetznerSim(t *testing.T) {
 	}
 }
 
+// A simulated cluster: its Pods are proxies.
+func TestWithKubernetesSim(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	dev := s.start(t, "--with", "kubernetes-sim").running()
+	for _, want := range []string{"simulated cluster http://127.0.0.1:", "proxy create pod --provider kubernetes --wait", "/_sim/quota"} {
+		if !strings.Contains(dev.output(), want) {
+			t.Errorf("the announcement lacks %q", want)
+		}
+	}
+	s.createProxyAt(t, "pod", "kubernetes")
+	if p := s.proxy(t); !strings.HasPrefix(strings.Fields(p)[1], "127.80.") {
+		t.Errorf("the proxy is %s", p)
+	}
+	s.deleteProxy(t, "pod")
+	dev.signal(os.Interrupt)
+	if code := dev.ended(); code != 0 {
+		t.Errorf("exit code %d after an interrupt", code)
+	}
+}
+
 func TestWithRefuses(t *testing.T) {
 	t.Parallel()
 	for want, with := range map[string][]string{
-		"--with aws-sim: is unknown: use hetzner-sim": {"aws-sim"},
-		"--with hetzner-sim: is given twice":          {"hetzner-sim", "hetzner-sim"},
+		"--with aws-sim: is unknown: use one of hetzner-sim, kubernetes-sim": {"aws-sim"},
+		"--with hetzner-sim: is given twice":                                 {"hetzner-sim", "hetzner-sim"},
 	} {
 		o := defaultOptions()
 		o.with = with

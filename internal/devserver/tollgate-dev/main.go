@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -79,6 +80,6 @@ func newCommand(o *options, run func(context.Context) error) *cobra.Command {
 	f.IntVar(&o.metricsPort, flagMetrics, o.metricsPort, "`port` of the Prometheus metrics")
 	f.IntVar(&o.reportingPort, flagReporting, o.reportingPort, "`port` of the Reporting API and its pages")
 	f.StringVar(&o.configFile, "config", o.configFile, "configuration `file` (default: tollgate.yaml in the state directory, made at the first start)")
-	f.StringArrayVar(&o.with, "with", nil, "also run a `simulator` and a provider for it, beside those of the configuration: hetzner-sim")
+	f.StringArrayVar(&o.with, "with", nil, "also run a `simulator` and a provider for it, beside those of the configuration: "+strings.Join(simulators, ", "))
 	return cmd
 }

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/tollgate-dev/tollgate/internal/devserver"
-	"github.com/tollgate-dev/tollgate/internal/devserver/simcloud"
 )
 
 // Flags that name ports.
@@ -60,8 +60,8 @@ func (o options) check() error {
 		return errors.New("--state-dir: a directory is required")
 	}
 	for i, name := range o.with {
-		if name != simcloud.HetznerName {
-			return fmt.Errorf("--with %s: is unknown: use %s", name, simcloud.HetznerName)
+		if !slices.Contains(simulators, name) {
+			return fmt.Errorf("--with %s: is unknown: use one of %s", name, strings.Join(simulators, ", "))
 		}
 		if slices.Contains(o.with[:i], name) {
 			return fmt.Errorf("--with %s: is given twice", name)

@@ -42,14 +42,15 @@ const (
 // dev is one run of tollgate-dev. What it has opened is closed last in, first
 // out.
 type dev struct {
-	opts    options
-	out     io.Writer
-	state   *devstate.State
-	config  string
-	log     *slog.Logger
-	level   *slog.LevelVar
-	engine  *devserver.Server
-	hetzner *simcloud.Hetzner // nil without --with hetzner-sim
+	opts       options
+	out        io.Writer
+	state      *devstate.State
+	config     string
+	log        *slog.Logger
+	level      *slog.LevelVar
+	engine     *devserver.Server
+	hetzner    *simcloud.Hetzner    // nil without --with hetzner-sim
+	kubernetes *simcloud.Kubernetes // nil without --with kubernetes-sim
 	// reportingToken opens the Reporting API.
 	reportingToken string
 	// probes is the listener whose address a new configuration names; it is kept
