@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"sync"
 	"time"
@@ -27,7 +28,7 @@ const (
 func (a *Cursors) deliver(ctx context.Context, ref StreamRef, to sink.Sink, items []source.Item, counts *api.CursorCounts) (dead []api.DeadLetter, last time.Time, err error) {
 	for len(items) > 0 {
 		n := min(len(items), deliverAtOnce)
-		b := &batch{a: a, ref: ref, to: to, items: items[:n], seen: a.sinks.taken(ref.Sink)}
+		b := &batch{a: a, ref: ref, to: to, items: items[:n], seen: a.sinks.taken(ref.Sink), ill: a.sinks.ill(ref)}
 		if err := b.send(ctx, func(i source.Item, res sink.Result) {
 			switch res.Outcome {
 			case sink.Rejected:
@@ -62,7 +63,10 @@ type batch struct {
 	// seen is what the sink had taken before; own are those of them that are of
 	// this batch.
 	seen, own int
-	// failed is the latest error of a send, and of each event that was sent alone.
+	// ill are the accounts of which the sink took nothing lately, while it took
+	// others.
+	ill map[string]bool
+	// failed is the latest error of a send, and why that of each event.
 	failed error
 	why    map[int]error
 }
@@ -70,7 +74,11 @@ type batch struct {
 // send delivers the batch as an isolation decides.
 func (b *batch) send(ctx context.Context, done func(source.Item, sink.Result)) error {
 	begun := b.a.now()
-	d := isolate(len(b.items), begun)
+	accounts := make([]string, len(b.items))
+	for i := range b.items {
+		accounts[i] = b.items[i].Event.Data.Account
+	}
+	d := isolate(accounts, b.ill, begun)
 	for {
 		k := known{now: b.a.now(), elsewhere: b.a.sinks.taken(b.ref.Sink) - b.seen - b.own}
 		control, ok := b.a.sinks.latest(b.ref.Sink)
@@ -86,10 +94,15 @@ func (b *batch) send(ctx context.Context, done func(source.Item, sink.Result)) e
 			results, err := b.call(ctx, []event.Event{control})
 			d.proven(err == nil && results[0].Outcome.Delivered())
 		case giveUp:
+			b.a.sinks.fell(b.ref, d.ill)
 			for _, i := range d.suspects {
+				how := "alone"
+				if d.ill[accounts[i]] {
+					how = "with others of its account, of which nothing arrived,"
+				}
 				done(b.items[i], sink.Result{ID: b.items[i].Event.ID, Outcome: sink.Rejected, Reason: fmt.Sprintf(
-					"sent alone %d times in %s without success, while the sink took %d other events: %v",
-					d.rounds, k.now.Sub(begun).Round(time.Second), d.taken+k.elsewhere, b.why[i])})
+					"sent %s %d times in %s without success, while the sink took %d other events: %v",
+					how, d.rounds, k.now.Sub(begun).Round(time.Second), d.taken+k.elsewhere, b.why[i])})
 			}
 			return nil
 		case sendPortion:
@@ -126,7 +139,7 @@ func (b *batch) portion(ctx context.Context, places []int, done func(source.Item
 		}
 		if done(b.items[places[i]], r); r.Outcome.Delivered() {
 			b.own++
-			b.a.sinks.took(b.ref.Sink, events[i])
+			b.a.sinks.took(b.ref, events[i])
 		}
 	}
 	if len(how.left) == 0 {
@@ -136,11 +149,11 @@ func (b *batch) portion(ctx context.Context, places []int, done func(source.Item
 		err = errors.New("the sink does not say what became of some events")
 	}
 	b.failed = err
-	if len(places) == 1 {
-		if b.why == nil {
-			b.why = map[int]error{}
-		}
-		b.why[places[0]] = err
+	if b.why == nil {
+		b.why = map[int]error{}
+	}
+	for _, at := range how.left {
+		b.why[at] = err
 	}
 	how.retryable, how.retryAfter = fault.ClassOf(err) == fault.Retryable, fault.RetryAfter(err)
 	how.busy = how.retryAfter > 0 || busy(err)
@@ -212,21 +225,52 @@ type tallies struct {
 type tally struct {
 	taken  int
 	latest event.Event
+	// ill are the accounts of each stream of which nothing arrives.
+	ill map[StreamRef]map[string]bool
 }
 
-func (t *tallies) took(name string, e event.Event) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+// tally is that of a sink; the caller holds the lock.
+func (t *tallies) tally(name string) *tally {
 	if t.of == nil {
 		t.of = map[string]*tally{}
 	}
 	n := t.of[name]
 	if n == nil {
-		n = &tally{}
+		n = &tally{ill: map[StreamRef]map[string]bool{}}
 		t.of[name] = n
 	}
+	return n
+}
+
+func (t *tallies) took(r StreamRef, e event.Event) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	n := t.tally(r.Sink)
 	n.taken++
 	n.latest = e
+	delete(n.ill[r], e.Data.Account)
+}
+
+// fell notes that accounts are ill.
+func (t *tallies) fell(r StreamRef, ill map[string]bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	n := t.tally(r.Sink)
+	if n.ill[r] == nil {
+		n.ill[r] = map[string]bool{}
+	}
+	maps.Copy(n.ill[r], ill)
+}
+
+// ill are the accounts of a stream that fell ill and of which nothing arrived
+// since.
+func (t *tallies) ill(r StreamRef) map[string]bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if n := t.of[r.Sink]; n != nil {
+		return maps.Clone(n.ill[r])
+	}
+	return nil
 }
 
 func (t *tallies) taken(name string) int {
@@ -241,7 +285,7 @@ func (t *tallies) taken(name string) int {
 func (t *tallies) latest(name string) (event.Event, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if n := t.of[name]; n != nil {
+	if n := t.of[name]; n != nil && n.taken > 0 {
 		return n.latest, true
 	}
 	return event.Event{}, false

@@ -13,6 +13,8 @@ import (
 // nothing; a nil portion is the control.
 type play struct {
 	events    int
+	accounts  []string // of the events; one for all if nil
+	known     map[string]bool
 	takes     func(n int, portion []int) sending
 	asks      bool // whether the sink says that it is there
 	control   bool
@@ -31,7 +33,10 @@ func (p *play) run(t *testing.T) {
 	t.Helper()
 	begun := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	now := begun
-	d := isolate(p.events, now)
+	if p.accounts == nil {
+		p.accounts = make([]string, p.events)
+	}
+	d := isolate(p.accounts, p.known, now)
 	for range 10_000 {
 		do, portion, pause := d.next(known{now: now, elsewhere: p.elsewhere, control: p.control || d.taken > 0})
 		switch do {
@@ -77,7 +82,34 @@ func isolates(broken ...int) func(int, []int) sending {
 	}
 }
 
-var down = func(_ int, portion []int) sending { return all(append([]int{-1}, portion...)) }
+// down is a sink that takes nothing, the control included.
+func down(_ int, portion []int) sending {
+	if portion == nil {
+		portion = []int{-1}
+	}
+	return all(portion)
+}
+
+// of are the accounts of a stream in which every third event is of another one.
+func of(n int, other string) []string {
+	out := make([]string, n)
+	for i := range out {
+		if out[i] = "a"; i%3 == 2 {
+			out[i] = other
+		}
+	}
+	return out
+}
+
+// places are those of an account.
+func places(accounts []string, of string) (out []int) {
+	for i, a := range accounts {
+		if a == of {
+			out = append(out, i)
+		}
+	}
+	return out
+}
 
 func TestIsolation(t *testing.T) {
 	t.Parallel()
@@ -85,6 +117,7 @@ func TestIsolation(t *testing.T) {
 	for i := range many {
 		many[i] = i * 3
 	}
+	two := of(90, "b")
 	tests := []struct {
 		name     string
 		play     play
@@ -102,22 +135,22 @@ func TestIsolation(t *testing.T) {
 			maxSends: maxBarren, maxTook: 25 * time.Second},
 		{name: "one event of many breaks it", play: play{events: 100, takes: breaks(37), asks: true}, end: giveUp, buried: []int{37},
 			maxSends: 40, maxTook: 25 * time.Second},
-		{name: "the first one does", play: play{events: 50, takes: breaks(0), asks: true}, end: giveUp, buried: []int{0}, maxSends: 30, maxTook: 30 * time.Second},
+		{name: "the first one does", play: play{events: 50, takes: breaks(0), asks: true}, end: giveUp, buried: []int{0}, maxSends: 40, maxTook: 30 * time.Second},
 		{name: "three do", play: play{events: 100, takes: breaks(0, 50, 99), asks: true}, end: giveUp, buried: []int{0, 50, 99},
 			maxSends: 80, maxTook: 40 * time.Second},
 		{name: "three do, of a sink that sends one by one", play: play{events: 100, takes: isolates(0, 50, 99), asks: true}, end: giveUp,
-			buried: []int{0, 50, 99}, maxSends: 30, maxTook: 20 * time.Second},
-		{name: "one of two does", play: play{events: 2, takes: breaks(1), asks: true}, end: giveUp, buried: []int{1}, maxSends: 20, maxTook: 20 * time.Second},
+			buried: []int{0, 50, 99}, maxSends: 40, maxTook: 20 * time.Second},
+		{name: "one of two does", play: play{events: 2, takes: breaks(1), asks: true}, end: giveUp, buried: []int{1}, maxSends: 25, maxTook: 20 * time.Second},
 		{name: "an event breaks it and there is no other", play: play{events: 1, takes: breaks(0), asks: true}, end: holdAll,
 			maxSends: breakTries, maxTook: 20 * time.Second},
 		{name: "there is no other here, and it takes those of other cursors", play: play{events: 1, takes: breaks(0), asks: true, control: true, elsewhere: 1},
-			end: giveUp, buried: []int{0}, maxSends: 3 * breakTries, maxTook: 20 * time.Second},
+			end: giveUp, buried: []int{0}, maxSends: 4 * breakTries, maxTook: 20 * time.Second},
 		{name: "it has what was sent before, and takes nothing new", play: play{events: 1, takes: breaks(0), asks: true, control: true},
-			end: holdAll, maxSends: 3 * breakTries, maxTook: 20 * time.Second},
+			end: holdAll, maxSends: 4 * breakTries, maxTook: 20 * time.Second},
 		{name: "too many are broken", play: play{events: 100, takes: isolates(many...), asks: true}, end: holdAll, maxSends: 60, maxTook: 25 * time.Second},
 		{name: "more are broken than not", play: play{events: 5, takes: isolates(0, 1, 2), asks: true}, end: holdAll, maxSends: 40, maxTook: 20 * time.Second},
 		{name: "every call times out for one event", play: play{events: 50, takes: breaks(20), asks: true, callTime: 30 * time.Second}, end: giveUp,
-			buried: []int{20}, maxSends: 30, maxTook: isolateFor + time.Minute},
+			buried: []int{20}, maxSends: 40, maxTook: isolateFor + time.Minute},
 		{name: "every call times out", play: play{events: 50, takes: down, asks: true, callTime: time.Minute}, end: holdAll,
 			maxSends: maxBarren, maxTook: isolateFor + 2*time.Minute},
 		{name: "one failure", play: play{events: 100, takes: func(n int, p []int) sending {
@@ -137,7 +170,7 @@ func TestIsolation(t *testing.T) {
 				return all(p)
 			}
 			return sending{}
-		}}, end: doneSending, maxSends: 30, maxTook: 15 * time.Second},
+		}}, end: doneSending, maxSends: 40, maxTook: 15 * time.Second},
 		{name: "it goes down while an event is suspected", play: play{events: 4, asks: false, takes: func(n int, p []int) sending {
 			if n > 6 {
 				return down(n, p)
@@ -156,6 +189,19 @@ func TestIsolation(t *testing.T) {
 			}
 			return sending{}
 		}}, end: doneSending, maxSends: 2, maxTook: 3 * time.Second},
+		{name: "it takes nothing of one account", play: play{events: 90, accounts: two, takes: breaks(places(two, "a")...), asks: true}, end: giveUp,
+			buried: places(two, "a"), maxSends: 120, maxTook: 55 * time.Second},
+		{name: "it takes nothing of one account, and sends one by one", play: play{events: 90, accounts: two, takes: isolates(places(two, "b")...), asks: true},
+			end: giveUp, buried: places(two, "b"), maxSends: 120, maxTook: 55 * time.Second},
+		{name: "it takes nothing of an account that was ill before", play: play{events: 90, accounts: two, known: map[string]bool{"a": true},
+			takes: breaks(places(two, "a")...), asks: true}, end: giveUp, buried: places(two, "a"), maxSends: 80, maxTook: 12 * time.Second},
+		{name: "it takes an account that was ill before", play: play{events: 90, accounts: two, known: map[string]bool{"a": true}, takes: breaks(), asks: true},
+			end: doneSending, maxSends: 1},
+		{name: "it takes some of one account", play: play{events: 90, accounts: two, takes: breaks(places(two, "a")[1:]...), asks: true}, end: giveUp,
+			buried: places(two, "a")[1:], maxSends: 120, maxTook: 55 * time.Second},
+		{name: "it takes nothing of either account", play: play{events: 90, accounts: two, takes: down, asks: true}, end: holdAll, maxSends: maxBarren, maxTook: 25 * time.Second},
+		{name: "an event of one account breaks it", play: play{events: 90, accounts: two, takes: breaks(places(two, "b")[3]), asks: true}, end: giveUp,
+			buried: places(two, "b")[3:4], maxSends: 40, maxTook: 25 * time.Second},
 		{name: "it refuses the credentials", play: play{events: 10, takes: func(_ int, p []int) sending { return sending{left: p} }}, end: holdAll, maxSends: 1},
 	}
 	for _, tc := range tests {
@@ -179,8 +225,12 @@ func TestIsolationOfASinkThatFailsByTurns(t *testing.T) {
 	t.Parallel()
 	for period := 2; period <= 10; period++ {
 		for mask := range 1 << period {
-			for _, n := range []int{1, 2, 3, 5, 20} {
-				p := play{events: n, asks: true, control: true, elsewhere: 5, takes: func(k int, portion []int) sending {
+			for _, n := range []int{1, 2, 3, 5, 20, 21} {
+				var accounts []string
+				if n == 21 {
+					accounts = of(n, "b")
+				}
+				p := play{events: n, accounts: accounts, asks: true, control: true, elsewhere: 5, takes: func(k int, portion []int) sending {
 					if mask&(1<<(k%period)) != 0 {
 						return down(k, portion)
 					}
