@@ -5,6 +5,8 @@ import (
 	"github.com/tollgate-dev/tollgate/internal/codec"
 	"github.com/tollgate-dev/tollgate/internal/config"
 	"github.com/tollgate-dev/tollgate/internal/inventory"
+	"github.com/tollgate-dev/tollgate/internal/inventory/page"
+	"github.com/tollgate-dev/tollgate/internal/telemetry"
 )
 
 // newInventory makes the activities of inventories.
@@ -28,6 +30,21 @@ func (a *App) newInventory(installation string, shards func(string) int) *activi
 		Store:     a.inventory,
 		Metrics:   a.compared,
 	}
+}
+
+// inventoryPage shows the latest reports to who may use the discovery API.
+func (a *App) inventoryPage() *page.Handler {
+	return page.New(page.Options{
+		Temporal: a.conn.Client,
+		Sources: func() (names []string) {
+			for _, s := range a.Config().Sources {
+				names = append(names, s.Name)
+			}
+			return names
+		},
+		Token:  a.discoveryToken,
+		Logger: telemetry.Component(a.log, "inventory"),
+	})
 }
 
 // extras are what the inventory of a source compares besides its resources.

@@ -58,6 +58,7 @@ func (a *App) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/v1/", traced)
 	discovery.RegisterHealth(mux, a.checks)
+	a.inventoryPage().Register(mux)
 	mux.HandleFunc(codec.PathPrefix+"/", func(w http.ResponseWriter, r *http.Request) {
 		if h := a.current.Load().codec; h != nil {
 			h.ServeHTTP(w, r)
