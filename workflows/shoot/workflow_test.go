@@ -27,6 +27,9 @@ import (
 	"github.com/tollgate-dev/tollgate/workflows/shoot"
 )
 
+// sentinel is the password of all credentials: it is nowhere to be seen.
+const sentinel = "sentinel-7f3a"
+
 var (
 	start   = time.Date(2026, 11, 2, 12, 0, 0, 0, time.UTC)
 	created = start.Add(-2 * time.Hour)
@@ -67,7 +70,7 @@ func (w *world) there(tenant string) {
 
 // tenant changes the tenant of the credentials.
 func (w *world) tenant(name string) {
-	w.garden.SetSecret("garden-shared", "cloud", name, map[string]string{"domainName": "Default", "tenantName": name, "username": "u", "password": "sentinel"})
+	w.garden.SetSecret("garden-shared", "cloud", name, map[string]string{"domainName": "Default", "tenantName": name, "username": "u", "password": sentinel})
 }
 
 // newRun makes a new environment: a run of the workflow, with all that is outside
@@ -289,7 +292,7 @@ func TestRotationToNobodyKnowsWhat(t *testing.T) {
 	w := newWorld(t)
 	at := start.Add(10 * time.Minute)
 	w.at(10*time.Minute, func() {
-		w.garden.SetSecret("garden-shared", "cloud", "2", map[string]string{"applicationCredentialID": "x", "applicationCredentialSecret": "sentinel"})
+		w.garden.SetSecret("garden-shared", "cloud", "2", map[string]string{"applicationCredentialID": "x", "applicationCredentialSecret": sentinel})
 		w.env.SignalWorkflow(workflows.SignalShootRotated, api.ShootRotation{At: at})
 	})
 	w.at(2*time.Hour, func() {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 
@@ -55,7 +56,9 @@ func read[T any](ctx context.Context, g *Garden, op provider.Op, id string, f fu
 	return v, gardener.Classify(op, g.name, id, err)
 }
 
-// namespaceOf is the namespace of a project. A project never changes it.
+// namespaceOf is the namespace of a project. A project never changes it. All
+// projects are listed, which the source may do too; whoever may not asks for the
+// one.
 func (g *Garden) namespaceOf(ctx context.Context, project string) (string, error) {
 	g.mu.Lock()
 	ns := g.namespaces[project]
@@ -63,19 +66,42 @@ func (g *Garden) namespaceOf(ctx context.Context, project string) (string, error
 	if ns != "" {
 		return ns, nil
 	}
-	p, err := read(ctx, g, OpShoot, project, func(c *gardener.Client) (*corev1beta1.Project, error) {
-		return c.Projects().Get(ctx, project, metav1.GetOptions{})
-	})
-	if err != nil {
-		return "", err
+	found := map[string]string{}
+	exists := false
+	take := func(p *corev1beta1.Project) {
+		exists = exists || p.Name == project
+		if p.Spec.Namespace != nil && *p.Spec.Namespace != "" {
+			found[p.Name] = *p.Spec.Namespace
+		}
 	}
-	if p.Spec.Namespace == nil || *p.Spec.Namespace == "" {
+	_, err := read(ctx, g, OpShoot, project, func(c *gardener.Client) (any, error) {
+		return nil, gardener.Each(ctx, c.Projects().List, metav1.ListOptions{}, func(l *corev1beta1.ProjectList) error {
+			for i := range l.Items {
+				take(&l.Items[i])
+			}
+			return nil
+		})
+	})
+	if provider.ReasonOf(err) == provider.ReasonForbidden {
+		var p *corev1beta1.Project
+		if p, err = read(ctx, g, OpShoot, project, func(c *gardener.Client) (*corev1beta1.Project, error) {
+			return c.Projects().Get(ctx, project, metav1.GetOptions{})
+		}); err == nil {
+			take(p)
+		}
+	}
+	switch {
+	case err != nil:
+		return "", err
+	case !exists:
+		return "", provider.Wrap(provider.NotFound, OpShoot, g.name, project, errors.New("there is no such project"))
+	case found[project] == "":
 		return "", provider.Wrap(provider.Transient, OpShoot, g.name, project, errors.New("the project has no namespace yet"))
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.namespaces[project] = *p.Spec.Namespace
-	return *p.Spec.Namespace, nil
+	maps.Copy(g.namespaces, found)
+	return found[project], nil
 }
 
 // Shoot implements registration.Garden.

@@ -1,0 +1,98 @@
+package app_test
+
+import (
+	"encoding/base64"
+	"encoding/pem"
+	"fmt"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/client-go/rest"
+
+	"github.com/tollgate-dev/tollgate/internal/devserver/devservertest"
+	"github.com/tollgate-dev/tollgate/internal/gardener"
+	"github.com/tollgate-dev/tollgate/internal/gardener/gardenersim"
+	"github.com/tollgate-dev/tollgate/internal/gardener/gardenertest"
+	"github.com/tollgate-dev/tollgate/internal/registration/registrationtest"
+	"github.com/tollgate-dev/tollgate/workflows"
+	"github.com/tollgate-dev/tollgate/workflows/api"
+)
+
+// Shoots are registered as the source reports them, by the operator's map; another
+// map is another tenant from then on, and the inventory finds that; the end closes
+// the relation. No right beyond those of the source is needed.
+func TestShootsAreRegistered(t *testing.T) {
+	t.Parallel()
+	sim := gardenersim.New(map[string]string{"dev": "garden-x7"})
+	srv := httptest.NewTLSServer(sim)
+	t.Cleanup(func() { sim.Close(); srv.Close() })
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: srv.Certificate().Raw})
+	c, err := gardener.NewClient(&rest.Config{Host: srv.URL, QPS: -1, TLSClientConfig: rest.TLSClientConfig{CAData: ca}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cluster := gardenertest.Cluster{Client: c}
+	reporting := registrationtest.NewReporting(t)
+	dir := t.TempDir()
+	for name, content := range map[string]string{"token": "sesame\n", "kube": fmt.Sprintf(
+		`{apiVersion: v1, kind: Config, current-context: x, clusters: [{name: c, cluster: {server: %q, certificate-authority-data: %s}}],
+contexts: [{name: x, context: {cluster: c, user: u}}], users: [{name: u, user: {token: t}}]}`, srv.URL, base64.StdEncoding.EncodeToString(ca))} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	config := strings.Replace(configText(t, "one"), "secrets: {", "secrets: {kube: {file: kube}, ", 1) + fmt.Sprintf(`sinks:
+  - {name: billing, type: reporting, url: %q}
+sources:
+  - name: garden
+    type: gardener
+    account: landscape
+    sink: billing
+    interval: 1s
+    inventory: {interval: 5s, confirmAfter: 2s}
+    gardener: {kubeconfig: kube, wait: 100ms}
+    registration: {tenants: [{project: dev, tenant: tenant-a}]}
+`, reporting.URL)
+	r := run(t, devservertest.Start(t), dir, config)
+	s := cluster.Created(t, gardenertest.Shoot("garden-x7", "web"))
+	status := func() (v api.ShootRegistration) {
+		q, err := r.app.Connection().Client.QueryWorkflow(t.Context(), workflows.ShootID("dev", "web", string(s.UID)), "", workflows.QueryStatus)
+		if err == nil {
+			err = q.Get(&v)
+		}
+		if err != nil {
+			return api.ShootRegistration{}
+		}
+		return v
+	}
+	eventually(t, "web is registered", func() bool { return status().Status.Phase == api.ShootRegistered })
+	r.configure(strings.Replace(config, "tenant-a", "tenant-b", 1))
+	eventually(t, "web runs in the other tenant", func() bool {
+		v := status().Status
+		return len(v.Relations) == 2 && v.Phase == api.ShootRegistered && v.Reason == ""
+	})
+	now := time.Now().Unix()
+	eventually(t, "the next second", func() bool { return time.Now().Unix() > now })
+	cluster.Deleted(t, s)
+	var out api.ShootRegistration
+	eventually(t, "its registration is over", func() bool {
+		out = status()
+		return out.Status.Phase == api.ShootEnded
+	})
+	moved := out.Status.Relations[1].ValidFrom
+	relation := func(tenant string, begin, end time.Time) registrationtest.Relation {
+		return registrationtest.Relation{From: "gardener:landscape/dev", To: "openstack:" + tenant, Shoot: "web", CreatedBy: "tollgate", Begin: begin.UTC(), End: end}
+	}
+	want := []registrationtest.Relation{relation("tenant-a", s.CreationTimestamp.Time, moved), relation("tenant-b", moved, out.Status.End.At)}
+	if diff := cmp.Diff(reporting.All(t, "landscape/dev"), want); diff != "" {
+		t.Errorf("relations (-got +want):\n%s", diff)
+	}
+	if !moved.After(s.CreationTimestamp.Time) || !out.Status.End.At.After(moved) {
+		t.Errorf("created %s, moved %s, gone %s", s.CreationTimestamp, moved, out.Status.End.At)
+	}
+}
