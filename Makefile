@@ -61,6 +61,10 @@ dev-gardener: ## start the API servers of Kubernetes and Gardener on this machin
 dev-gardener-down: ## stop them; WIPE=1 removes their data
 	@deploy/dev/gardener/down.sh
 
+.PHONY: demo-day
+demo-day: ## let a day happen in the simulated cloud of a running make run ARGS="--with hetzner-sim"
+	@exec $(BIN)/tollgate-dev demo-day $(ARGS)
+
 ## Test
 
 .PHONY: test

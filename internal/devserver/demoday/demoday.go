@@ -151,6 +151,8 @@ func (d *day) arrived(ctx context.Context) error {
 	tick := time.NewTicker(pause)
 	defer tick.Stop()
 	var asked time.Time
+	var failed error
+	lacking := d.want
 	for {
 		_, have, err := d.events(limit)
 		missing := missing(have, d.want)
@@ -161,15 +163,18 @@ func (d *day) arrived(ctx context.Context) error {
 			asked = time.Now()
 			err = d.Inventory(limit)
 		}
+		if limit.Err() == nil { // what the end of the time broke off says nothing
+			failed, lacking = err, missing
+		}
 		select {
 		case <-limit.Done():
-			if ctx.Err() != nil {
+			switch {
+			case ctx.Err() != nil:
 				return ctx.Err()
+			case failed != nil:
+				return failed
 			}
-			if err == nil {
-				err = fmt.Errorf("not reported after %s: %v", d.Settle, ids(missing))
-			}
-			return err
+			return fmt.Errorf("not reported after %s: %v", d.Settle, ids(lacking))
 		case <-tick.C:
 		}
 	}
