@@ -103,8 +103,13 @@ dev-openstack-down: ## stop it; ARGS=--reset empties it, ARGS=--purge removes it
 	@deploy/dev/openstack/down.sh $(ARGS)
 
 .PHONY: test-openstack
-test-openstack: ## the openstack driver against the real services, which are started and stopped
-	@deploy/dev/openstack/test.sh $(GO) test -count=1 -timeout 40m -parallel 3 -tags openstack ./internal/provider/openstack/
+test-openstack: build ## the openstack driver and a fleet of proxies against the real services, which are started and stopped
+	@deploy/dev/openstack/test.sh $(MAKE) --no-print-directory test-openstack-up
+
+.PHONY: test-openstack-up
+test-openstack-up: # the same while they run and their openrc is in the environment
+	$(GO) test -count=1 -timeout 60m -parallel 3 -tags openstack -run OnTheRealServices ./internal/provider/openstack/
+	$(GO) test -count=1 -timeout 30m -tags e2e,openstack -run '^TestOpenStackFleet$$' ./tests/e2e/
 
 .PHONY: bench
 bench: build ## benchmarks: engine floors and ours beside them; BENCH=regexp BENCHTIME=1x
@@ -138,12 +143,12 @@ fmt-check: ## fail if a file is not formatted
 .PHONY: vet
 vet: ## go vet, both modules
 	$(GO) vet ./...
-	$(GO) vet -tags e2e,bench,gardener,kubernetes ./...
+	$(GO) vet -tags e2e,bench,gardener,kubernetes,openstack ./...
 	cd $(ENGINE_DIR) && $(GO) vet ./...
 
 .PHONY: staticcheck
 staticcheck: ## staticcheck at its pinned version, both modules
-	$(GO) run $(STATICCHECK) -tags e2e,bench,gardener,kubernetes ./...
+	$(GO) run $(STATICCHECK) -tags e2e,bench,gardener,kubernetes,openstack ./...
 	cd $(ENGINE_DIR) && $(GO) run $(STATICCHECK) ./...
 
 .PHONY: tidy-check

@@ -28,6 +28,7 @@ type control struct {
 	t        *testing.T
 	identity string
 	password string
+	project  string // its id
 	urls     map[string]string
 	machines *simcloud.OpenStackMachines
 
@@ -43,7 +44,9 @@ func newControl(t *testing.T) *control {
 		t.Fatal("TOLLGATE_OPENSTACK is not set: run make test-openstack")
 	}
 	t.Cleanup(c.machines.Close)
-	c.logIn()
+	c.logIn("admin")
+	c.join(t.Context(), "demo")
+	c.logIn("demo")
 	done := make(chan struct{})
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
@@ -54,12 +57,31 @@ func newControl(t *testing.T) *control {
 	return c
 }
 
-func (c *control) logIn() {
+// join gives the administrator a role in a project, to look at it from inside.
+func (c *control) join(ctx context.Context, project string) {
+	id := func(kind, name string) string {
+		var doc map[string]json.RawMessage
+		var all []struct{ ID string }
+		if err := c.do(ctx, "GET", c.identity+"/"+kind+"?name="+name, nil, &doc); err != nil {
+			c.t.Fatal(err)
+		}
+		if err := json.Unmarshal(doc[kind], &all); err != nil || len(all) != 1 {
+			c.t.Fatalf("%s %s: %s", kind, name, doc[kind])
+		}
+		return all[0].ID
+	}
+	url := c.identity + "/projects/" + id("projects", project) + "/users/" + id("users", "admin") + "/roles/" + id("roles", "admin")
+	if err := c.do(ctx, "PUT", url, nil, nil); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+func (c *control) logIn(project string) {
 	domain := map[string]any{"id": "default"}
 	body, _ := json.Marshal(map[string]any{"auth": map[string]any{
 		"identity": map[string]any{"methods": []string{"password"}, "password": map[string]any{"user": map[string]any{
 			"name": "admin", "domain": domain, "password": c.password}}},
-		"scope": map[string]any{"project": map[string]any{"name": "demo", "domain": domain}}}})
+		"scope": map[string]any{"project": map[string]any{"name": project, "domain": domain}}}})
 	resp, err := http.Post(c.identity+"/auth/tokens", "application/json", bytes.NewReader(body))
 	if err != nil {
 		c.t.Fatal(err)
@@ -67,6 +89,7 @@ func (c *control) logIn() {
 	defer resp.Body.Close()
 	var doc struct {
 		Token struct {
+			Project struct{ ID string }
 			Catalog []struct {
 				Type      string
 				Endpoints []struct{ Interface, URL string }
@@ -76,7 +99,7 @@ func (c *control) logIn() {
 	if err := json.NewDecoder(resp.Body).Decode(&doc); err != nil || resp.StatusCode != http.StatusCreated {
 		c.t.Fatalf("login: %d, %v", resp.StatusCode, err)
 	}
-	c.token = resp.Header.Get("X-Subject-Token")
+	c.token, c.project = resp.Header.Get("X-Subject-Token"), doc.Token.Project.ID
 	for _, s := range doc.Token.Catalog {
 		for _, e := range s.Endpoints {
 			if e.Interface == "public" {
@@ -104,6 +127,9 @@ func (c *control) once(ctx context.Context, method, url string, body, into any) 
 	if err != nil {
 		return err
 	}
+	if body == nil {
+		req.Body, req.ContentLength = http.NoBody, 0
+	}
 	req.Header.Set("X-Auth-Token", c.token)
 	req.Header.Set("Content-Type", "application/json")
 	resp, err := http.DefaultClient.Do(req)
@@ -112,10 +138,12 @@ func (c *control) once(ctx context.Context, method, url string, body, into any) 
 	}
 	defer resp.Body.Close()
 	b, err := io.ReadAll(resp.Body)
-	if err != nil || resp.StatusCode >= 300 {
-		return fmt.Errorf("%s %s: %d %s %w", method, url, resp.StatusCode, b, err)
-	}
-	if into == nil {
+	switch {
+	case err != nil:
+		return err
+	case resp.StatusCode >= 300:
+		return fmt.Errorf("%s %s: %d %s", method, url, resp.StatusCode, b)
+	case into == nil:
 		return nil
 	}
 	return json.Unmarshal(b, into)
@@ -175,7 +203,8 @@ func (c *control) inventory(ctx context.Context) (string, error) {
 	for _, q := range []struct {
 		url  string
 		into any
-	}{{c.urls["network"] + "/v2.0/ports", &net}, {c.urls["network"] + "/v2.0/floatingips", &net}, {c.urls["volumev3"] + "/volumes/detail", &vol}} {
+	}{{c.urls["network"] + "/v2.0/ports?project_id=" + c.project, &net},
+		{c.urls["network"] + "/v2.0/floatingips?project_id=" + c.project, &net}, {c.urls["volumev3"] + "/volumes/detail", &vol}} {
 		if err := c.do(ctx, "GET", q.url, nil, q.into); err != nil {
 			return "", err
 		}

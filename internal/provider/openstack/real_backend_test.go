@@ -296,12 +296,13 @@ func (b *realBackend) named(tb testing.TB, name string) realServer {
 
 func (b *realBackend) id(tb testing.TB, kind, url string) string {
 	tb.Helper()
-	var doc map[string][]struct{ ID, Name string }
+	var doc map[string]json.RawMessage
+	var all []struct{ ID string }
 	b.do(tb, "GET", url, nil, &doc)
-	if len(doc[kind]) != 1 {
-		tb.Fatalf("%s: %d", url, len(doc[kind]))
+	if err := json.Unmarshal(doc[kind], &all); err != nil || len(all) != 1 {
+		tb.Fatalf("%s: %d, %v", url, len(all), err)
 	}
-	return doc[kind][0].ID
+	return all[0].ID
 }
 
 // until waits for what the cloud does in its own time.
