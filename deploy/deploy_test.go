@@ -75,8 +75,8 @@ func TestDockerfileBuildsWhatIsThere(t *testing.T) {
 	t.Parallel()
 	text := read(t, "Dockerfile")
 	builds := regexp.MustCompile(`-o /out/bin/(\S+) (\./\S+)`).FindAllStringSubmatch(text, -1)
-	if len(builds) != 3 {
-		t.Fatalf("%d programs are built, want 3", len(builds))
+	if len(builds) != 4 {
+		t.Fatalf("%d programs are built, want 4", len(builds))
 	}
 	ignored := strings.Fields(read(t, "Dockerfile.dockerignore"))
 	for _, b := range builds {
@@ -98,7 +98,7 @@ func TestDockerfileBuildsWhatIsThere(t *testing.T) {
 
 func TestKustomizationsNameTheirFiles(t *testing.T) {
 	t.Parallel()
-	for _, dir := range []string{"kustomize/base", "kustomize/example"} {
+	for _, dir := range []string{"kustomize/base", "kustomize/example", "kustomize/reporting"} {
 		k := documents(t, filepath.Join(dir, "kustomization.yaml"))[0]
 		named := []string{"kustomization.yaml"}
 		for _, r := range k["resources"].([]any) {
