@@ -44,6 +44,9 @@ func (i *inventory) conclude(actions map[api.DifferenceAction]int) {
 		}
 	}
 	what := plural(r.Count, "difference") + counted(actions)
+	if r.Count == 0 {
+		what = "No difference in what could be compared"
+	}
 	switch {
 	case len(failed) > 0 && compared == 0:
 		i.outcome(api.InventoryUnreadable, "Nothing was concluded: %s.", strings.Join(failed, "; "))
