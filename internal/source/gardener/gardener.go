@@ -76,6 +76,8 @@ func Type() source.Type {
 		Summary: "shoots of a Gardener",
 		Kinds:   []source.Kind{kind()},
 		Exports: exports(),
+		// Each project has an account of its own below the source's.
+		SubAccounts: true,
 		New: func(_ context.Context, cfg source.Config) ([]source.Stream, error) {
 			s, err := New(cfg)
 			if err != nil {
