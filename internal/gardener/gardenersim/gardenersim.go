@@ -31,6 +31,7 @@ type Sim struct {
 	changed   *sync.Cond
 	version   int64
 	compacted int64
+	listed    int64                         // the oldest version that lists still have, if it is later
 	log       []entry                       // since compacted
 	base      map[string]*corev1beta1.Shoot // at compacted
 	shoots    map[string]*corev1beta1.Shoot // by namespace/name
@@ -84,6 +85,14 @@ func (s *Sim) Compact() {
 	defer s.mu.Unlock()
 	s.version++ // something else was written
 	s.forget()
+}
+
+// CompactLists forgets the past for lists only: watches still have it.
+func (s *Sim) CompactLists() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.version++
+	s.listed = s.version
 }
 
 // forget makes the present the beginning. s.mu is held.

@@ -83,8 +83,8 @@ func (s *Sim) list(w http.ResponseWriter, r *http.Request, namespace string) {
 		after = rest
 	}
 	switch {
-	case version < s.compacted:
-		answer(w, http.StatusGone, expired(version, s.compacted))
+	case version < max(s.compacted, s.listed):
+		answer(w, http.StatusGone, expired(version, max(s.compacted, s.listed)))
 		return
 	case version > s.version:
 		st := failure(http.StatusGatewayTimeout, metav1.StatusReasonTimeout, "Too large resource version",

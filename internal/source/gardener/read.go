@@ -23,11 +23,13 @@ type reading struct {
 	s *Source
 	position
 	begun time.Time
-	// shoots are those at Version, by uid. The map is shared until it is changed.
-	shoots map[string]state
-	own    bool
-	found  []found
-	out    source.Page
+	// shoots are those at Version, by uid. The map is shared until it is changed. It
+	// is partial when it has only what was reported and what was shown since.
+	shoots       map[string]state
+	own, partial bool
+	dropped      []string // uids
+	found        []found
+	out          source.Page
 }
 
 // found is a change of a shoot.
@@ -77,6 +79,12 @@ func (r *reading) read(ctx context.Context) error {
 		return r.relist(ctx)
 	}
 	err = r.remember(ctx)
+	if errors.Is(err, errExpired) && r.s.open != nil {
+		// A watch may reach further back than lists do: API servers keep the latest
+		// changes of each kind for watches. What was reported is what there was.
+		r.own, r.partial = true, true
+		r.shoots, err = r.reported(ctx)
+	}
 	if err == nil {
 		err = r.watch(ctx, newest)
 	}
@@ -163,6 +171,7 @@ func (r *reading) set(st state) {
 func (r *reading) drop(uid string) {
 	r.unshare()
 	delete(r.shoots, uid)
+	r.dropped = append(r.dropped, uid)
 }
 
 func (r *reading) unshare() {
@@ -182,9 +191,9 @@ func (r *reading) add(st state, list []change) {
 func (r *reading) relist(ctx context.Context) error {
 	expired := r.Version != ""
 	was, remembered := r.s.memory.get(r.Version)
-	if !remembered && r.s.open != nil {
-		// What was reported is asked for first: what comes up meanwhile is not taken
-		// for gone.
+	if r.s.open != nil {
+		// More may have been reported than the cursor says. It is asked for first: what
+		// comes up meanwhile is not taken for gone.
 		var err error
 		if was, err = r.reported(ctx); err != nil {
 			return err
@@ -196,7 +205,7 @@ func (r *reading) relist(ctx context.Context) error {
 		return err
 	}
 	open := r.Open
-	r.shoots, r.own, r.Version = shoots, true, at
+	r.shoots, r.own, r.partial, r.Version = shoots, true, false, at
 	for _, st := range shoots {
 		before, had := was[st.uid]
 		prior := &before
@@ -215,12 +224,18 @@ func (r *reading) relist(ctx context.Context) error {
 	}
 	for _, st := range was {
 		if _, still := shoots[st.uid]; !still && st.created {
-			r.add(st, conclude([]change{ended(st, r.begun)}, r.AsOf))
+			// The platform's clock may be ahead of ours: an end comes after what was before.
+			at := r.begun
+			if last := st.latest(); last.After(at) {
+				at = last
+			}
+			st.version = r.Version
+			r.add(st, conclude([]change{ended(st, at)}, r.AsOf))
 		}
 	}
 	for _, key := range open {
-		if !r.exists(key) {
-			r.reject(key, "the shoot is gone, and nobody saw its creation end")
+		if err := r.missed(ctx, key, was); err != nil {
+			return err
 		}
 	}
 	if expired && r.AsOf.Before(r.begun) {
@@ -232,21 +247,28 @@ func (r *reading) relist(ctx context.Context) error {
 	return nil
 }
 
-// exists reports whether an unfinished creation is still there.
-func (r *reading) exists(key string) bool {
-	for _, st := range r.shoots {
-		if openKey(st) == key {
-			return true
-		}
-	}
-	return false
-}
-
-func (r *reading) reject(key, reason string) {
+// missed looks for a creation that had not ended. When it is neither there nor
+// was reported, nobody knows what became of it.
+func (r *reading) missed(ctx context.Context, key string, was map[string]state) error {
 	uid, path, _ := strings.Cut(key, " ") // it is one that openKey made
 	namespace, name, _ := strings.Cut(path, "/")
-	ref := reference{source.VerbCreate, event.ChangeCreate, r.begun, "", namespace, name, uid}
-	r.out.Rejected = append(r.out.Rejected, source.Rejection{Ref: ref.encode(), Reason: reason})
+	if _, exists := r.shoots[uid]; exists || was[uid].created {
+		return nil
+	}
+	project, err := r.s.projects.Name(ctx, namespace)
+	if err != nil && !errors.Is(err, gardener.ErrNoProject) {
+		return err
+	}
+	if r.s.known != nil && err == nil {
+		res := event.Resource{Type: event.Shoot, ID: uid}
+		known, err := r.s.known(ctx, event.Gardener, gardener.Account(r.s.account, project), []event.Resource{res})
+		if _, told := known[res]; told || err != nil {
+			return err
+		}
+	}
+	ref := reference{source.VerbCreate, event.ChangeCreate, r.begun, project, namespace, name, uid}
+	r.out.Rejected = append(r.out.Rejected, source.Rejection{Ref: ref.encode(), Reason: "the shoot is gone, and nobody saw its creation end"})
+	return nil
 }
 
 // reported are the shoots that exist as far as was reported.
@@ -269,7 +291,7 @@ func (r *reading) reported(ctx context.Context) (map[string]state, error) {
 			continue
 		}
 		st := state{uid: o.Resource.ID, name: o.Resource.Name, namespace: unknownNamespace, account: o.Account,
-			created: true, hibernated: o.State == event.Hibernated, reported: o.Size}
+			created: true, hibernated: o.State == event.Hibernated, reported: o.Size, specAt: o.Since.UTC()}
 		if st.reported == nil {
 			st.reported = event.Size{}
 		}
@@ -308,20 +330,38 @@ func (r *reading) finish(ctx context.Context) error {
 		}
 		r.out.Items = append(r.out.Items, r.s.item(f.shoot, project, f.change))
 	}
-	r.Open = nil
-	for _, st := range r.shoots {
-		if st.created {
-			continue
-		}
-		r.out.Pending++
-		r.Open = append(r.Open, openKey(st))
-	}
-	slices.Sort(r.Open)
-	r.Open = r.Open[:min(len(r.Open), maxOpen)]
+	r.pending()
 	if r.out.CaughtUp {
 		r.AsOf, r.out.UpTo = r.begun, r.begun
 	}
-	r.s.memory.put(r.Version, r.shoots)
+	if !r.partial {
+		r.s.memory.put(r.Version, r.shoots)
+	}
 	r.out.Next = source.EncodeCursor(r.position)
 	return nil
+}
+
+// pending notes the creations that have not ended.
+func (r *reading) pending() {
+	open := map[string]bool{}
+	if r.partial {
+		for _, key := range r.Open {
+			open[key] = true
+		}
+	}
+	for _, st := range r.shoots {
+		open[openKey(st)] = !st.created
+	}
+	for _, uid := range r.dropped {
+		maps.DeleteFunc(open, func(key string, _ bool) bool { return strings.HasPrefix(key, uid+" ") })
+	}
+	r.Open = nil
+	for key, is := range open {
+		if is {
+			r.Open = append(r.Open, key)
+		}
+	}
+	r.out.Pending = len(r.Open)
+	slices.Sort(r.Open)
+	r.Open = r.Open[:min(len(r.Open), maxOpen)]
 }

@@ -61,16 +61,17 @@ func newReal(t *testing.T, k *kubetest.Cluster) *real {
 func (r *real) receiver(t *testing.T, asked bool) *receiver {
 	t.Helper()
 	kubeconfig := asKubeconfig(t, r.cfg)
-	return newReceiver(t, asked, func(open source.Open) *source_gardener.Source {
-		s, err := source_gardener.New(source.Config{Name: "garden", Account: "dev", Open: open,
-			Secret: func(context.Context, string) (provider.Sensitive, error) {
-				return provider.NewSensitive(kubeconfig), nil
-			},
-			Decode: func(into any) error {
-				o := into.(*source_gardener.Options)
-				o.Kubeconfig, o.Namespace, o.Wait, o.QPS = "kubeconfig", r.namespace, time.Second, 1000
-				return nil
-			}})
+	return newReceiver(t, asked, func(cfg source.Config) *source_gardener.Source {
+		cfg.Name, cfg.Account = "garden", "dev"
+		cfg.Secret = func(context.Context, string) (provider.Sensitive, error) {
+			return provider.NewSensitive(kubeconfig), nil
+		}
+		cfg.Decode = func(into any) error {
+			o := into.(*source_gardener.Options)
+			o.Kubeconfig, o.Namespace, o.Wait, o.QPS = "kubeconfig", r.namespace, time.Second, 1000
+			return nil
+		}
+		s, err := source_gardener.New(cfg)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -180,8 +181,28 @@ func TestRealWatchIsCut(t *testing.T) {
 func TestRealOutages(t *testing.T) {
 	t.Parallel()
 	k := kubetest.Start(t, kubetest.Options{Kind: kubetest.Gardener})
+	t.Run("compacted", func(t *testing.T) { compacted(t, k) })
 	t.Run("expired", func(t *testing.T) { expired(t, k) })
 	t.Run("restarts", func(t *testing.T) { restarts(t, k) })
+}
+
+// etcd is compacted while the reader is away, and the API server still has the
+// changes for watches: everything is read.
+func compacted(t *testing.T, k *kubetest.Cluster) {
+	g := newReal(t, k)
+	r := g.receiver(t, true)
+	before, after := upTo("other machines")
+	r.read()
+	play(t, g.Cluster, g.namespace, "shop", before, nil)
+	r.read()
+	play(t, g.Cluster, g.namespace, "shop", after, nil)
+	k.Compact(t)
+	r.restart()
+	r.read()
+	r.wantWhole("shop")
+	if len(r.gaps) > 0 {
+		t.Errorf("gaps %v", r.gaps)
+	}
 }
 
 // The API servers restart, etcd is compacted while the reader is away for half of

@@ -17,7 +17,8 @@ import (
 // receiver follows a source and keeps what was read, as a Reporting API does.
 type receiver struct {
 	t     *testing.T
-	fresh func(open source.Open) *source_gardener.Source // builds the source
+	fresh func(cfg source.Config) *source_gardener.Source // builds the source
+	asked bool
 	s     *source_gardener.Source
 	c     source.Cursor
 
@@ -30,20 +31,22 @@ type receiver struct {
 	last     source.Page
 }
 
-// newReceiver asks the source's questions itself, or lets nobody ask.
-func newReceiver(t *testing.T, asked bool, fresh func(open source.Open) *source_gardener.Source) *receiver {
+// newReceiver answers the source's questions if it can be asked.
+func newReceiver(t *testing.T, asked bool, fresh func(cfg source.Config) *source_gardener.Source) *receiver {
 	t.Helper()
-	r := &receiver{t: t, got: map[string]event.Event{}}
-	r.fresh = fresh
-	if asked {
-		r.fresh = func(source.Open) *source_gardener.Source { return fresh(r.open) }
-	}
+	r := &receiver{t: t, got: map[string]event.Event{}, fresh: fresh, asked: asked}
 	r.restart()
 	return r
 }
 
 // restart is what the end of a worker is: only the cursor is left.
-func (r *receiver) restart() { r.s = r.fresh(nil) }
+func (r *receiver) restart() {
+	var cfg source.Config
+	if r.asked {
+		cfg.Open, cfg.Known = r.open, r.known
+	}
+	r.s = r.fresh(cfg)
+}
 
 // read reads until nothing is left.
 func (r *receiver) read() {
@@ -103,6 +106,17 @@ func (r *receiver) open(_ context.Context, p event.Platform, t event.ResourceTyp
 		if ok && alive && line.Platform == p && k.Type == t {
 			out = append(out, source.OpenResource{Account: line.Account, Resource: line.Resource,
 				Reported: source.Reported{Size: span.Size, Since: span.From}, State: span.State})
+		}
+	}
+	return out, nil
+}
+
+func (r *receiver) known(_ context.Context, p event.Platform, account string, ask []event.Resource) (map[event.Resource]source.Reported, error) {
+	out, lines := map[event.Resource]source.Reported{}, r.timelines()
+	for _, k := range ask {
+		line, ok := lines[k]
+		if span, _, _, known := line.At(time.Now().Add(24 * time.Hour)); ok && known && line.Platform == p && line.Account == account {
+			out[k] = source.Reported{Size: span.Size, Since: span.From}
 		}
 	}
 	return out, nil

@@ -14,7 +14,7 @@ import (
 
 func (p *platform) receiver(t *testing.T, asked bool) *receiver {
 	t.Helper()
-	return newReceiver(t, asked, func(open source.Open) *source_gardener.Source { return p.source(t, source.Config{Open: open}) })
+	return newReceiver(t, asked, func(cfg source.Config) *source_gardener.Source { return p.source(t, cfg) })
 }
 
 func play(t *testing.T, g gardenertest.Cluster, namespace, name string, moments []moment, each func(m moment)) {
@@ -151,6 +151,37 @@ func TestAway(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A watch reaches further back than lists do: then everything is there, and no gap.
+func TestOnlyListsAreCompacted(t *testing.T) {
+	t.Parallel()
+	for from := range life() {
+		p := newPlatform(t)
+		r := p.receiver(t, true)
+		r.read()
+		before, rest := life()[:from], life()[from:]
+		play(t, p.Cluster, acme, "shop", before, nil)
+		r.read()
+		pending := r.last.Pending
+		s := newborn(acme, "shop")
+		for _, m := range rest {
+			m.do(t, p.Cluster, s)
+		}
+		p.CompactLists()
+		r.restart()
+		r.read()
+		if diff := cmp.Diff(whole(), r.lines("shop")); diff != "" {
+			t.Errorf("away from %s on (-want +got):\n%s", life()[from].what, diff)
+		}
+		if len(r.gaps) > 0 {
+			t.Errorf("away from %s on: gaps %v", life()[from].what, r.gaps)
+		}
+		if r.last.Pending != 0 || from > 0 && from < 4 && pending != 1 {
+			t.Errorf("away from %s on: %d pending before and %d at the end", life()[from].what, pending, r.last.Pending)
+		}
+		r.wantOnce()
 	}
 }
 

@@ -105,6 +105,18 @@ func deletion(s *corev1beta1.Shoot) time.Time {
 	return s.DeletionTimestamp.UTC()
 }
 
+// latest is when something is known to have happened to the shoot last, by the
+// platform's clock.
+func (s state) latest() time.Time {
+	out := s.made
+	for _, at := range []time.Time{s.createdAt, s.factAt, s.specAt} {
+		if at.After(out) {
+			out = at
+		}
+	}
+	return out
+}
+
 // sequence orders the versions of all shoots.
 func (s state) sequence() int64 {
 	n, err := strconv.ParseInt(s.version, 10, 64)

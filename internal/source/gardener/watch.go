@@ -102,6 +102,11 @@ func (r *reading) take(ev watch.Event) (more bool, err error) {
 	var was *state
 	if before, had := r.shoots[st.uid]; had {
 		was = &before
+		if ev.Type != watch.Deleted && before.reported != nil && st.specAt.Before(before.specAt) && st.factAt.Before(before.specAt) {
+			// More was reported than the cursor says: this is older.
+			r.out.Ignored++
+			return true, nil
+		}
 	}
 	list := changes(was, st)
 	switch ev.Type {
@@ -122,6 +127,10 @@ func (r *reading) take(ev watch.Event) (more bool, err error) {
 	return true, nil
 }
 
+// errUnproved: a watch has shown nothing, and there was something, or may have
+// been.
+var errUnproved = errors.New("the watch ended before it had shown what happened")
+
 // cutOff ends a watch that ended before it had proved anything. What it has shown
 // counts. When it has shown nothing, a listing tells whether there was anything.
 func (r *reading) cutOff(ctx context.Context, caughtUp bool, seen int, err error) error {
@@ -135,6 +144,8 @@ func (r *reading) cutOff(ctx context.Context, caughtUp bool, seen int, err error
 		return nil
 	case err != nil && !brokenStream(err):
 		return err
+	case r.partial:
+		return errors.Join(errUnproved, err)
 	}
 	shoots, at, lerr := r.s.list(ctx, "")
 	if lerr != nil {
@@ -142,11 +153,11 @@ func (r *reading) cutOff(ctx context.Context, caughtUp bool, seen int, err error
 	}
 	for uid, st := range shoots {
 		if was, had := r.shoots[uid]; !had || was.version != st.version {
-			return errors.Join(errors.New("the watch ended before it had shown what happened"), err)
+			return errors.Join(errUnproved, err)
 		}
 	}
 	if len(shoots) != len(r.shoots) {
-		return errors.Join(errors.New("the watch ended before it had shown what happened"), err)
+		return errors.Join(errUnproved, err)
 	}
 	r.Version, r.out.CaughtUp = at, true
 	return nil
