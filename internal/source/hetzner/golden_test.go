@@ -18,6 +18,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/tollgate-dev/tollgate/internal/inventory"
 	"github.com/tollgate-dev/tollgate/internal/provider"
 	"github.com/tollgate-dev/tollgate/internal/reporting/event"
 	"github.com/tollgate-dev/tollgate/internal/source"
@@ -84,7 +85,68 @@ func (f fixture) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	answer["meta"] = obj{"pagination": obj{"page": 1, "per_page": 50, "previous_page": nil, "next_page": nil, "last_page": 1, "total_entries": nil}}
 	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Date", vendorsTime.Format(http.TimeFormat))
 	_ = json.NewEncoder(w).Encode(answer)
+}
+
+// vendorsTime is when the fixtures are asked, by their own clock.
+var vendorsTime = time.Date(2026, 11, 2, 12, 0, 0, 0, time.UTC)
+
+// open builds the source that reads a fixture.
+func (f fixture) open(t *testing.T) *hetzner.Source {
+	t.Helper()
+	srv := httptest.NewServer(f)
+	t.Cleanup(srv.Close)
+	list, err := hetzner.New(source.Config{Name: "golden", Account: "acme", Known: f.known,
+		Secret: func(context.Context, string) (provider.Sensitive, error) {
+			return provider.NewSensitive([]byte("token")), nil
+		},
+		Decode: func(into any) error {
+			*into.(*hetzner.Options) = hetzner.Options{Token: "token", Endpoint: srv.URL, Kinds: []string{string(f.Kind)}}
+			return nil
+		}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list[0]
+}
+
+// readFixture reads a fixture.
+func readFixture(t *testing.T, file string) (f fixture) {
+	t.Helper()
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(b, &f); err != nil {
+		t.Fatalf("%s: %v", file, err)
+	}
+	return f
+}
+
+// compareGolden compares what a fixture gave with its golden file.
+func compareGolden(t *testing.T, file string, got any) {
+	t.Helper()
+	var out bytes.Buffer
+	e := json.NewEncoder(&out)
+	e.SetIndent("", " ")
+	if err := e.Encode(got); err != nil {
+		t.Fatal(err)
+	}
+	golden := strings.TrimSuffix(file, ".json") + ".want.json"
+	if *update {
+		if err := os.WriteFile(golden, out.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(out.String(), string(want)); diff != "" {
+		t.Errorf("%s (-got +want):\n%s", file, diff)
+	}
 }
 
 func (f fixture) known(_ context.Context, _ event.Platform, _ string, ask []event.Resource) (map[event.Resource]source.Reported, error) {
@@ -116,28 +178,8 @@ func TestGolden(t *testing.T) {
 		if strings.HasSuffix(file, ".want.json") {
 			continue
 		}
-		b, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var f fixture
-		if err := json.Unmarshal(b, &f); err != nil {
-			t.Fatalf("%s: %v", file, err)
-		}
-		srv := httptest.NewServer(f)
-		defer srv.Close()
-		list, err := hetzner.New(source.Config{Name: "golden", Account: "acme", Known: f.known,
-			Secret: func(context.Context, string) (provider.Sensitive, error) {
-				return provider.NewSensitive([]byte("token")), nil
-			},
-			Decode: func(into any) error {
-				*into.(*hetzner.Options) = hetzner.Options{Token: "token", Endpoint: srv.URL, Kinds: []string{string(f.Kind)}}
-				return nil
-			}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		page, err := list[0].Next(t.Context(), "")
+		src := readFixture(t, file).open(t)
+		page, err := src.Next(t.Context(), "")
 		if err != nil {
 			t.Fatalf("%s: %v", file, err)
 		}
@@ -148,33 +190,14 @@ func TestGolden(t *testing.T) {
 			}
 			got.Events = append(got.Events, i.Event)
 			seen[i.Event.Type] = true
-			again, err := list[0].Derive(t.Context(), i.Ref)
+			again, err := src.Derive(t.Context(), i.Ref)
 			if err != nil || len(again) != 1 || again[0].Event.ID != i.Event.ID || !again[0].Event.Time.Equal(i.Event.Time) {
 				t.Errorf("%s: derived again: %+v, %v", file, again, err)
 			}
 		}
-		var out bytes.Buffer
-		e := json.NewEncoder(&out)
-		e.SetIndent("", " ")
-		if err := e.Encode(got); err != nil {
-			t.Fatal(err)
-		}
-		golden := strings.TrimSuffix(file, ".json") + ".want.json"
-		if *update {
-			if err := os.WriteFile(golden, out.Bytes(), 0o644); err != nil {
-				t.Fatal(err)
-			}
-			continue
-		}
-		want, err := os.ReadFile(golden)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(out.String(), string(want)); diff != "" {
-			t.Errorf("%s (-got +want):\n%s", file, diff)
-		}
+		compareGolden(t, file, got)
 	}
-	// Ends without an action are the inventory's.
+	// Ends without an action are those of TestGoldenEnds.
 	silent := map[event.Type]bool{event.VolumeDelete: true, event.FloatingIPDelete: true}
 	for _, k := range hetzner.Type().Kinds {
 		for _, v := range k.Verbs {
@@ -182,5 +205,40 @@ func TestGolden(t *testing.T) {
 				t.Errorf("no fixture gives %s", typ)
 			}
 		}
+	}
+}
+
+// What has no action is found by comparing the listing with what was reported.
+func TestGoldenEnds(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("testdata/ends/*_delete.json")
+	if err != nil || len(files) != 2 {
+		t.Fatalf("%d fixtures, %v", len(files), err)
+	}
+	since := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
+	for _, file := range files {
+		f := readFixture(t, file)
+		listed, err := f.open(t).List(t.Context())
+		if err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		var kind source.Kind
+		for _, k := range hetzner.Type().Kinds {
+			if k.Type == f.Kind {
+				kind = k
+			}
+		}
+		stream := inventory.Stream{Name: string(f.Kind), Platform: event.Hetzner, Account: "acme", Kinds: []source.Kind{kind}}
+		look := inventory.Look{Reported: map[inventory.Key]inventory.Reported{}, Snapshot: listed, Until: listed.At}
+		for id, size := range f.Reported {
+			r := event.Resource{Type: f.Kind, ID: id}
+			look.Reported[inventory.KeyOf("acme", r)] = inventory.Reported{Account: "acme", Resource: r, Size: size, State: event.Active, From: since, Since: since}
+		}
+		got := outcome{Events: []event.Event{}}
+		for _, s := range inventory.Plan(inventory.Input{Stream: stream, First: inventory.Moment{At: listed.At, Until: listed.At, Platform: listed.PlatformUntil},
+			Seen: inventory.Candidates(stream, look), Look: look, Feed: inventory.Feed{UpTo: listed.At}, MaxEnds: 20}) {
+			got.Events = append(got.Events, s.Events...)
+		}
+		compareGolden(t, file, got)
 	}
 }
