@@ -15,7 +15,8 @@ import (
 
 // story is the example of docs/explanation/usage.md.
 func story() []event.Event {
-	cx22, cx32, cx22grown := server(2, 4, 40, "cx22"), server(4, 8, 80, "cx32"), server(2, 4, 80, "cx22")
+	// The disk stays: a larger one would forbid the downgrade.
+	cx22, cx32 := server(2, 4, 40, "cx22"), server(4, 8, 40, "cx32")
 	lb := func(targets int) event.Size {
 		return event.Size{event.Kind: event.Text("lb11"), event.Targets: event.Int(targets)}
 	}
@@ -25,8 +26,8 @@ func story() []event.Event {
 		on(event.ServerUpgrade, clock("10:00"), "42", "action:102", sized(cx32), was(cx22), sequence(102)),
 		on(event.ServerPowerOff, clock("12:00"), "42", "action:103", sequence(103)),
 		on(event.ServerPowerOn, clock("13:00"), "42", "action:104", sequence(104)),
-		on(event.ServerDowngrade, clock("18:00"), "42", "action:105", sized(cx22grown), was(cx32), sequence(105)),
-		on(event.ServerDelete, clock("20:00"), "42", "delete", sized(cx22grown), sequence(106)),
+		on(event.ServerDowngrade, clock("18:00"), "42", "action:105", sized(cx22), was(cx32), sequence(105)),
+		on(event.ServerDelete, clock("20:00"), "42", "delete", sized(cx22), sequence(106)),
 
 		on(event.ServerCreate, clock("09:00:00"), "43", "create", unknownServer, sequence(110)),
 		on(event.ServerDelete, clock("09:00:03"), "43", "delete", unknownServer, sequence(111)),
@@ -144,10 +145,10 @@ func TestIntervalsOfTheServer(t *testing.T) {
 	}
 	want := []string{
 		"06:00:00 10:00:00 active cx22 40 14400",
-		"10:00:00 12:00:00 active cx32 80 7200",
-		"12:00:00 13:00:00 off cx32 80 3600",
-		"13:00:00 18:00:00 active cx32 80 18000",
-		"18:00:00 20:00:00 active cx22 80 7200",
+		"10:00:00 12:00:00 active cx32 40 7200",
+		"12:00:00 13:00:00 off cx32 40 3600",
+		"13:00:00 18:00:00 active cx32 40 18000",
+		"18:00:00 20:00:00 active cx22 40 7200",
 	}
 	if diff := cmp.Diff(got, want); diff != "" {
 		t.Errorf("got, want:\n%s", diff)
