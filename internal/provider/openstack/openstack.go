@@ -17,7 +17,6 @@ package openstack
 import (
 	"context"
 	"log/slog"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -79,7 +78,6 @@ type Provider struct {
 
 	names    nameLocks
 	progress progress
-	warned   sync.Map // what was warned of, so that it is said once
 }
 
 var (
@@ -131,12 +129,5 @@ func states() map[string]provider.State {
 		"ERROR":             provider.StateStopped,
 		"DELETED":           provider.StateTerminated,
 		"SOFT_DELETED":      provider.StateTerminated,
-	}
-}
-
-// warnOnce logs a warning the first time that key is met.
-func (p *Provider) warnOnce(ctx context.Context, key, msg string, args ...any) {
-	if _, seen := p.warned.LoadOrStore(key, true); !seen {
-		p.log.WarnContext(ctx, msg, args...)
 	}
 }

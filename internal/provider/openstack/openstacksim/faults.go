@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"path"
 	"regexp"
 	"strings"
 	"sync"
@@ -20,6 +21,8 @@ type FaultKind string
 const (
 	// FaultAnswer answers with Status and Body and carries nothing out.
 	FaultAnswer FaultKind = "answer"
+	// FaultEmpty answers a listing with nothing, as one that is behind does.
+	FaultEmpty FaultKind = "empty"
 	// FaultLoseAnswer carries the request out and breaks the connection.
 	FaultLoseAnswer FaultKind = "lose-answer"
 	// FaultTruncate carries the request out and breaks the connection in the
@@ -39,6 +42,8 @@ type Fault struct {
 	// Method and Path choose the requests; empty means all. Path is a regular
 	// expression that the whole path has to match at its end.
 	Method, Path string
+	// Query, when set, is a parameter that the request has to have.
+	Query string
 	// Page, when set, is the page of a listing of servers, from 1.
 	Page int
 	// Skip lets so many matching requests pass first. Times is how often the fault
@@ -136,7 +141,7 @@ func (f *Faults) match(r *http.Request) *fault {
 	for id := range f.next + 1 {
 		x := f.faults[id]
 		if x == nil || x.Method != "" && x.Method != r.Method || !x.path.MatchString(strings.TrimRight(r.URL.Path, "/")) ||
-			x.Page != 0 && x.Page != f.page(r) {
+			x.Page != 0 && x.Page != f.page(r) || x.Query != "" && !r.URL.Query().Has(x.Query) {
 			continue
 		}
 		if x.Skip > 0 {
@@ -180,6 +185,9 @@ func (f *Faults) Wrap(h http.Handler) http.Handler {
 			switch x.Kind {
 			case FaultAnswer:
 				x.answer(w, r)
+				return
+			case FaultEmpty:
+				writeJSON(w, http.StatusOK, map[string]any{path.Base(r.URL.Path): []any{}})
 				return
 			case FaultHang:
 				select {

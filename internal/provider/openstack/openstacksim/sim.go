@@ -137,10 +137,8 @@ func New(o Options) *Sim {
 	for _, name := range o.Regions {
 		r := &region{name: name, network: object{uuid.NewString(), "private"}, external: object{uuid.NewString(), "public"},
 			subnet: object{uuid.NewString(), "private-v4"}, group: object{uuid.NewString(), "default"}}
-		for _, f := range []flavor{{object{uuid.NewString(), "m1.tiny"}, 1, 512, 1}, {object{uuid.NewString(), "m1.small"}, 1, 2048, 20},
-			{object{uuid.NewString(), "m1.large"}, 4, 8192, 80}} {
-			r.flavors = append(r.flavors, f)
-		}
+		r.flavors = []flavor{{object{uuid.NewString(), "m1.tiny"}, 1, 512, 1}, {object{uuid.NewString(), "m1.small"}, 1, 2048, 20},
+			{object{uuid.NewString(), "m1.large"}, 4, 8192, 80}}
 		for _, n := range []string{"cirros", "debian-13"} {
 			r.images = append(r.images, image{object{uuid.NewString(), n}, s.now()})
 		}
