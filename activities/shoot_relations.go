@@ -144,14 +144,14 @@ func (a *ShootRelations) repair(ctx context.Context, in inventory.ExtraInput, se
 // running reports whether a registration runs, and what its search attributes
 // say.
 func (a *ShootRelations) running(ctx context.Context, f api.ShootFacts) (running bool, phase, reason string, err error) {
-	d, err := a.Temporal.DescribeWorkflowExecution(ctx, workflows.ShootID(f.Project, f.Name, f.UID), "")
+	d, err := a.Temporal.DescribeWorkflow(ctx, workflows.ShootID(f.Project, f.Name, f.UID), "")
 	if gone := new(serviceerror.NotFound); errors.As(err, &gone) {
 		return false, "", "", nil
 	}
 	if err != nil {
 		return false, "", "", err
 	}
-	info := d.GetWorkflowExecutionInfo()
+	info := d.RawResponse.GetWorkflowExecutionInfo()
 	for name, into := range map[string]*string{workflows.AttrPhase.GetName(): &phase, workflows.AttrReason.GetName(): &reason} {
 		if p, ok := info.GetSearchAttributes().GetIndexedFields()[name]; ok {
 			_ = converter.GetDefaultDataConverter().FromPayload(p, into) // for people

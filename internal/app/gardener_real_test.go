@@ -127,19 +127,14 @@ func TestShootsFromTheAPIServerToTheBill(t *testing.T) {
 	l.Project(t, "tenants", "garden-of-tenants", nil)
 	l.Project(t, "dev", "garden-anything", nil)
 	l.Credentials(t, "garden-anything", "cloud", "garden-of-tenants", credentials("tenant-a"))
-	if _, err := l.SecretBindings("garden-anything").Create(t.Context(), &corev1beta1.SecretBinding{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "garden-anything", Name: "old"}, Provider: &corev1beta1.SecretBindingProvider{Type: "openstack"},
-		SecretRef: corev1.SecretReference{Namespace: "garden-of-tenants", Name: "cloud"}}, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	l.SecretBinding(t, "garden-anything", "old", "garden-of-tenants", "cloud")
 	pool := func(typ string, n int32) gardenertest.Pool {
 		return gardenertest.Pool{Name: "a", Type: typ, Minimum: n}
 	}
-	cloud, old := "cloud", "old"
+	cloud := "cloud"
 	web, db := gardenertest.Shoot("garden-anything", "web", pool("m1.large", 2)), gardenertest.Shoot("garden-anything", "db", pool("m1.large", 1))
 	web.Spec.CredentialsBindingName = &cloud
-	db.Spec.CredentialsBindingName, db.Spec.SecretBindingName = nil, &old
-	web, db = l.Created(t, web), l.Created(t, db)
+	web, db = l.Created(t, web), l.Created(t, gardenertest.BindOld(db, "old"))
 	for _, s := range []*corev1beta1.Shoot{web, db} {
 		eventually(t, s.Name+" is registered", func() bool {
 			return l.registration(s.Name, string(s.UID)).Status.Phase == api.ShootRegistered

@@ -143,8 +143,6 @@ func (g *Garden) profile(ctx context.Context, s *corev1beta1.Shoot) (string, err
 		return own.Spec.Parent.Name, nil
 	case p != nil:
 		return p.Name, nil
-	case s.Spec.CloudProfileName != nil:
-		return *s.Spec.CloudProfileName, nil
 	}
 	return "", nil
 }
@@ -182,8 +180,6 @@ func (g *Garden) Shoots(ctx context.Context) ([]api.ShootFacts, error) {
 		key := s.Namespace
 		if p := s.Spec.CloudProfile; p != nil {
 			key += "/" + p.Kind + "/" + p.Name
-		} else if s.Spec.CloudProfileName != nil {
-			key += "//" + *s.Spec.CloudProfileName
 		}
 		name, had := profiles[key]
 		if !had {
@@ -202,11 +198,13 @@ func (g *Garden) Shoots(ctx context.Context) ([]api.ShootFacts, error) {
 func Facts(project string, s *corev1beta1.Shoot) api.ShootFacts {
 	f := api.ShootFacts{Project: project, Name: s.Name, UID: gardener.UID(s), Namespace: s.Namespace, CreatedAt: s.CreationTimestamp.UTC(),
 		Infrastructure: s.Spec.Provider.Type}
-	switch {
-	case s.Spec.CredentialsBindingName != nil && *s.Spec.CredentialsBindingName != "":
-		f.Binding = &api.ShootBinding{Kind: api.CredentialsBinding, Name: *s.Spec.CredentialsBindingName}
-	case s.Spec.SecretBindingName != nil && *s.Spec.SecretBindingName != "":
-		f.Binding = &api.ShootBinding{Kind: api.SecretBinding, Name: *s.Spec.SecretBindingName}
+	//lint:ignore SA1019 shoots that nobody has migrated name their credentials so
+	old := s.Spec.SecretBindingName
+	switch name := s.Spec.CredentialsBindingName; {
+	case name != nil && *name != "":
+		f.Binding = &api.ShootBinding{Kind: api.CredentialsBinding, Name: *name}
+	case old != nil && *old != "":
+		f.Binding = &api.ShootBinding{Kind: api.SecretBinding, Name: *old}
 	}
 	return f
 }

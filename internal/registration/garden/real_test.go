@@ -6,7 +6,6 @@ import (
 	"os"
 	"testing"
 
-	corev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -38,11 +37,7 @@ func TestRealGarden(t *testing.T) {
 	cluster.Project(t, "registers", "garden-somewhere", nil)
 	data := map[string]string{"domainName": "Default", "tenantName": "tenant-a", "username": "u", "password": "p"}
 	cluster.Credentials(t, "garden-somewhere", "shared", "garden-of-tenants", data)
-	if _, err := c.SecretBindings("garden-somewhere").Create(t.Context(), &corev1beta1.SecretBinding{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "garden-somewhere", Name: "old"}, Provider: &corev1beta1.SecretBindingProvider{Type: "openstack"},
-		SecretRef: corev1.SecretReference{Namespace: "garden-of-tenants", Name: "shared"}}, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	cluster.SecretBinding(t, "garden-somewhere", "old", "garden-of-tenants", "shared")
 	made := gardenertest.Shoot("garden-somewhere", "web")
 	binding := "shared"
 	made.Spec.CredentialsBindingName = &binding
