@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"os"
 	"strconv"
@@ -28,6 +29,7 @@ import (
 // again when the kubeconfig changes.
 type connection struct {
 	opt    options
+	log    *slog.Logger
 	secret func(ctx context.Context, name string) (provider.Sensitive, error)
 	budget func(http.RoundTripper) http.RoundTripper
 
@@ -38,8 +40,8 @@ type connection struct {
 	token   string // a fixed token of the kubeconfig
 }
 
-func newConnection(cfg provider.Config, opt options) *connection {
-	return &connection{opt: opt, secret: cfg.Secret, budget: func(rt http.RoundTripper) http.RoundTripper { return cfg.WithBudget(rt, "") }}
+func newConnection(cfg provider.Config, opt options, log *slog.Logger) *connection {
+	return &connection{opt: opt, log: log, secret: cfg.Secret, budget: func(rt http.RoundTripper) http.RoundTripper { return cfg.WithBudget(rt, "") }}
 }
 
 // errAccess is a credential or an address that cannot be had.
@@ -66,6 +68,9 @@ func (c *connection) rest() (*rest.RESTClient, error) {
 	client, err := c.build(cfg)
 	if err != nil {
 		return nil, &errAccess{err}
+	}
+	if cfg.Insecure {
+		c.log.Warn("the certificate of the API server is not verified", "field", "kubeconfig: insecure-skip-tls-verify", "server", cfg.Host)
 	}
 	c.client, c.version, c.host, c.token = client, version, cfg.Host, cfg.BearerToken
 	return client, nil

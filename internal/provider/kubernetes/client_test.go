@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -141,6 +142,31 @@ func TestKubeconfig(t *testing.T) {
 		if provider.ReasonOf(err) != provider.ReasonUnauthorized || !strings.Contains(err.Error(), "is not usable") || strings.Contains(err.Error(), "first-token") {
 			t.Errorf("a kubeconfig with a wrong %s: %v", what, err)
 		}
+	}
+}
+
+func TestUnverifiedServerIsWarnedOf(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, true)
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	s.kubeconfig(t, file, "a-token")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text = []byte(strings.Replace(string(text), "certificate-authority: ca.pem", "insecure-skip-tls-verify: true", 1))
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var log strings.Builder
+	p := open(t, Options{Kubeconfig: file}, func(c *provider.Config) { c.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
+	for range 2 {
+		if err := list0(t, p); err != nil {
+			t.Error(err)
+		}
+	}
+	if strings.Count(log.String(), "level=WARN msg=\"the certificate of the API server is not verified\"") != 1 {
+		t.Errorf("the log is %q", log.String())
 	}
 }
 

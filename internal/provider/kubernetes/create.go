@@ -93,15 +93,17 @@ func (p *Provider) ensurePod(ctx context.Context, req provider.CreateRequest, wa
 	return have, false, nil
 }
 
-// ensureParts makes what belongs to a Pod and lacks.
+// ensureParts makes what belongs to a Pod and lacks. The Pod says what does: the
+// configuration may be another one than when an earlier attempt made it.
 func (p *Provider) ensureParts(ctx context.Context, req provider.CreateRequest, pl plan, pod *corev1.Pod) error {
-	if pl.secret != nil {
+	has := keyOf(pod).parts
+	if pl.secret != nil && has.secret {
 		ownedBy(&pl.secret.ObjectMeta, pod)
 		if err := p.ensurePart(ctx, req, secrets, &pl.secret.ObjectMeta, pl.secret); err != nil {
 			return err
 		}
 	}
-	if pl.service != nil {
+	if pl.service != nil && has.service {
 		ownedBy(&pl.service.ObjectMeta, pod)
 		return p.ensurePart(ctx, req, services, &pl.service.ObjectMeta, pl.service)
 	}

@@ -97,6 +97,6 @@ func New(cfg provider.Config) (*Provider, error) {
 	return &Provider{
 		StateMap: provider.NewStateMap(log, states()),
 		name:     cfg.Name, installation: cfg.Installation, opt: opt, log: log,
-		conn: newConnection(cfg, opt),
+		conn: newConnection(cfg, opt, log),
 	}, nil
 }

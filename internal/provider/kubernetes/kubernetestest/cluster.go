@@ -52,7 +52,7 @@ func NewCluster(tb testing.TB, admin *rest.Config, rbac string) *Cluster {
 		tb.Fatal(err)
 	}
 	c := &Cluster{Admin: &kubernetessim.Client{URL: admin.Host, HTTP: hc}, server: server, plain: plain,
-		Account: "system:serviceaccount:" + workerNamespace + ":" + workerAccount, rights: manifests(tb, rbac)}
+		Account: "system:serviceaccount:" + workerNamespace + ":" + workerAccount, rights: Manifests(tb, rbac)}
 	c.Make(tb, "/api/v1/namespaces", named(workerNamespace))
 	account := "/api/v1/namespaces/" + workerNamespace + "/serviceaccounts"
 	c.Make(tb, account, named(workerAccount))
@@ -73,8 +73,8 @@ func named(name string) map[string]any {
 	return map[string]any{"metadata": map[string]any{"name": name}}
 }
 
-// manifests reads the documents of a YAML file.
-func manifests(tb testing.TB, file string) (out []map[string]any) {
+// Manifests reads the documents of a YAML file.
+func Manifests(tb testing.TB, file string) (out []map[string]any) {
 	tb.Helper()
 	text, err := os.ReadFile(file)
 	if err != nil {

@@ -47,7 +47,9 @@ func TestRealContract(t *testing.T) {
 	used := map[string]bool{}
 	for _, b := range all {
 		for _, r := range b.Front.Requests() {
-			used[r.Verb+" "+r.Resource] = true
+			if r.Resource != "" { // whether it is ready, everybody may ask
+				used[r.Verb+" "+r.Resource] = true
+			}
 		}
 	}
 	if diff := cmp.Diff(c.Rights(), used); diff != "" {
@@ -63,5 +65,28 @@ func TestRealScenarios(t *testing.T) {
 			t.Parallel()
 			s.Run(t, c.Backend(t))
 		})
+	}
+}
+
+// The manifests are taken as they stand.
+func TestRealManifests(t *testing.T) {
+	c := cluster(t)
+	const namespace = "/api/v1/namespaces"
+	for _, m := range []struct{ file, kind, path string }{
+		{"namespace.yaml", "Namespace", namespace},
+		{"rbac.yaml", "Role", "/apis/rbac.authorization.k8s.io/v1/namespaces/tollgate-proxies/roles"},
+		{"rbac.yaml", "RoleBinding", "/apis/rbac.authorization.k8s.io/v1/namespaces/tollgate-proxies/rolebindings"},
+		{"networkpolicy.yaml", "NetworkPolicy", "/apis/networking.k8s.io/v1/namespaces/tollgate-proxies/networkpolicies"},
+	} {
+		found := false
+		for _, doc := range kubernetestest.Manifests(t, "../../../../deploy/kubernetes-provider/"+m.file) {
+			if doc["kind"] == m.kind {
+				found = true
+				c.Make(t, m.path+"?fieldValidation=Strict", doc)
+			}
+		}
+		if !found {
+			t.Errorf("%s has no %s", m.file, m.kind)
+		}
 	}
 }

@@ -29,6 +29,7 @@ func Scenarios() []Scenario {
 		{"a quota that is used up, and raised", quotaRaised},
 		{"a part that is refused leaves nothing", refusedPart},
 		{"a create that was cut off after the Pod is completed", cutOffAfterPod},
+		{"a create that is completed under another configuration", changedConfiguration},
 		{"a Secret that an earlier Pod has left is replaced", staleSecret},
 		{"a Secret of somebody else is a conflict", foreignSecret},
 		{"a delete never meets a successor", successor},

@@ -72,6 +72,25 @@ func cutOffAfterPod(t *testing.T, b *Backend) {
 	Await(t, p, id, provider.StateRunning)
 }
 
+// The Pod says what belongs to it, so that a delete, which goes by the id, leaves
+// nothing.
+func changedConfiguration(t *testing.T, b *Backend) {
+	p, req := b.Provider(t, nil), Request("one")
+	byService := b.Provider(t, func(o *kubernetes.Options) { o.Expose = kubernetes.ExposeClusterIP })
+	heal := b.Front.Add(kubernetessim.Fault{Kind: kubernetessim.FaultAnswer, Verb: "create", Resource: "secrets", Status: metav1.Status{Code: http.StatusServiceUnavailable}})
+	if _, err := p.Create(t.Context(), req); err == nil {
+		t.Error("a create without its Secret succeeded")
+	}
+	heal()
+	id := Create(t, byService, req)
+	b.wantThings(t, "pods/"+req.Name, "secrets/"+req.Name)
+	Await(t, byService, id, provider.StateRunning)
+	if err := byService.Delete(t.Context(), id); err != nil {
+		t.Error(err)
+	}
+	Eventually(t, "nothing is left", func() bool { return len(b.Things(t)) == 0 })
+}
+
 func (b *Backend) secret(tb testing.TB, name string) (s corev1.Secret) {
 	tb.Helper()
 	b.Do(tb, http.MethodGet, b.Path("secrets", name), nil, &s)
