@@ -74,7 +74,8 @@ func TestClassify(t *testing.T) {
 	if err := gardener.Classify(provider.OpGet, "garden", "", nil); err != nil {
 		t.Error(err)
 	}
-	if !gardener.IsExpired(apierrors.NewResourceExpired("")) || !gardener.IsExpired(apierrors.NewGone("")) || gardener.IsExpired(errors.New("")) {
+	gone := &apierrors.StatusError{ErrStatus: metav1.Status{Code: 410, Reason: metav1.StatusReasonGone}}
+	if !gardener.IsExpired(apierrors.NewResourceExpired("")) || !gardener.IsExpired(gone) || gardener.IsExpired(errors.New("")) {
 		t.Error("410 is not told from others")
 	}
 }

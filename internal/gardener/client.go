@@ -24,8 +24,9 @@ import (
 // Clients of one resource. They are client-go's: their methods return errors as
 // the API server gave them, for Classify.
 type (
-	Shoots              = gentype.ClientWithList[*corev1beta1.Shoot, *corev1beta1.ShootList]
-	Projects            = gentype.ClientWithList[*corev1beta1.Project, *corev1beta1.ProjectList]
+	Shoots   = gentype.ClientWithList[*corev1beta1.Shoot, *corev1beta1.ShootList]
+	Projects = gentype.ClientWithList[*corev1beta1.Project, *corev1beta1.ProjectList]
+	//lint:ignore SA1019 shoots of older Gardeners have them
 	SecretBindings      = gentype.ClientWithList[*corev1beta1.SecretBinding, *corev1beta1.SecretBindingList]
 	CredentialsBindings = gentype.ClientWithList[*securityv1alpha1.CredentialsBinding, *securityv1alpha1.CredentialsBindingList]
 	Namespaces          = gentype.ClientWithList[*corev1.Namespace, *corev1.NamespaceList]
@@ -110,10 +111,14 @@ func (c *Client) Projects() *Projects {
 
 // SecretBindings are those of a namespace; "" is all.
 func (c *Client) SecretBindings(namespace string) *SecretBindings {
-	return gentype.NewClientWithList("secretbindings", c.core, parameterCodec, namespace,
-		func() *corev1beta1.SecretBinding { return &corev1beta1.SecretBinding{} },
-		func() *corev1beta1.SecretBindingList { return &corev1beta1.SecretBindingList{} })
+	return gentype.NewClientWithList("secretbindings", c.core, parameterCodec, namespace, newSecretBinding, newSecretBindings)
 }
+
+//lint:ignore SA1019 shoots of older Gardeners have them
+func newSecretBinding() *corev1beta1.SecretBinding { return &corev1beta1.SecretBinding{} }
+
+//lint:ignore SA1019 the same
+func newSecretBindings() *corev1beta1.SecretBindingList { return &corev1beta1.SecretBindingList{} }
 
 // CredentialsBindings are those of a namespace; "" is all.
 func (c *Client) CredentialsBindings(namespace string) *CredentialsBindings {
