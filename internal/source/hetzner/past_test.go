@@ -22,9 +22,9 @@ import (
 // any other reading. Somebody else can go on at any page.
 func TestALongPast(t *testing.T) {
 	t.Parallel()
-	const actions, token = 20_000, "t"
+	const actions, token = 10_000, "t"
 	sim := hetznersim.New(hetznersim.Options{OneProject: token, RateLimit: -1, Timing: hetznersim.Uniform(0), Past: hetznersim.Past{
-		Actions: actions, Began: time.Now().Add(-48 * time.Hour), Every: 8 * time.Second}})
+		Actions: actions, Began: time.Now().Add(-48 * time.Hour), Every: 16 * time.Second}})
 	for i := range 120 {
 		sim.PlaceServer(token, fmt.Sprintf("still-there-%d", i), nil)
 	}
@@ -49,7 +49,7 @@ func TestALongPast(t *testing.T) {
 	var c source.Cursor
 	pages, most := 0, 0
 	for {
-		if pages == 100 {
+		if pages == 50 {
 			s = open() // another process
 		}
 		p, err := s.Next(t.Context(), c)
