@@ -75,16 +75,19 @@ test: engine ## unit, contract, workflow and replay tests with the race detector
 test-e2e: build tools ## end-to-end tests on the real engine with real processes
 	$(GO) test -race -timeout 40m -count=1 -tags e2e ./tests/e2e/...
 
-# The packages that have tests with a build tag.
-tagged = $(addprefix ./,$(sort $(dir $(shell grep -rlE --include='*_test.go' '^//go:build $(1)$$' activities internal tests workflows))))
+# The tests behind a build tag, and the packages that have them: the others of these
+# packages run with "make test".
+tagged = $(shell grep -rlE --include='*_test.go' '^//go:build $(1)$$' activities internal tests workflows)
+tests_of = $(shell grep -hoE '^func Test[A-Za-z0-9_]+' $(call tagged,$(1)) | sed 's/^func //' | grep -vx TestMain | sort -u | paste -sd '|' -)
+run_tagged = $(GO) test -race -timeout 20m -count=1 -p 1 -tags $(1) -run '^($(call tests_of,$(1)))$$' $(addprefix ./,$(sort $(dir $(call tagged,$(1)))))
 
 .PHONY: test-kubernetes
 test-kubernetes: ## tests against a real Kubernetes API server
-	$(GO) test -race -timeout 20m -count=1 -p 1 -tags kubernetes $(call tagged,kubernetes)
+	$(call run_tagged,kubernetes)
 
 .PHONY: test-gardener
 test-gardener: ## tests against the real API servers of Kubernetes and Gardener
-	$(GO) test -race -timeout 20m -count=1 -p 1 -tags gardener $(call tagged,gardener)
+	$(call run_tagged,gardener)
 
 .PHONY: test-engine
 test-engine: ## tests of the engine's own module
