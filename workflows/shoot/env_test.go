@@ -12,6 +12,7 @@ import (
 	"go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/tollgate-dev/tollgate/activities"
@@ -87,6 +88,7 @@ func (w *world) newRun() {
 	w.env.RegisterWorkflowWithOptions(shoot.Workflow, workflow.RegisterOptions{Name: workflows.TypeShootRegistration})
 	w.env.SetStartWorkflowOptions(client.StartWorkflowOptions{ID: workflows.ShootID("dev", "web", "uid-1"), TaskQueue: workflows.TaskQueue})
 	w.env.SetTestTimeout(time.Minute)
+	w.env.SetWorkerOptions(worker.Options{DeadlockDetectionTimeout: 20 * time.Second}) // a machine may be busy
 	w.env.OnUpsertTypedSearchAttributes(mock.MatchedBy(func(a temporal.SearchAttributes) bool {
 		if v, ok := a.GetKeyword(workflows.AttrPhase); ok {
 			reason, _ := a.GetKeyword(workflows.AttrReason)
