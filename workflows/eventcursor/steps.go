@@ -72,7 +72,9 @@ func (c *cursor) readSource() {
 	in := activities.ReadSourceInput{
 		StreamRef: c.ref(), Cursor: c.Cursor, Interval: api.Duration(c.interval()), DeadLetters: len(c.Status.DeadLetters),
 	}
-	if !c.backfilling() {
+	// Until it is known that there is nothing more, the first that finds nothing
+	// says so at once.
+	if !c.backfilling() && c.Status.Phase == api.CursorCaughtUp {
 		in.ReturnBy = now.Add(hold)
 	}
 	out, ok, err := run[activities.ReadSourceResult](c, c.reading("read "+c.source+"/"+c.stream+" and deliver", 2*hold+10*time.Minute),

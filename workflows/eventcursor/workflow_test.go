@@ -167,6 +167,27 @@ func TestReadsEveryInterval(t *testing.T) {
 	}
 }
 
+// A cursor of an empty feed is not "Reading" for as long as reads may last: only
+// once it has caught up does a read wait for something to happen.
+func TestOnlyWhoHasCaughtUpWaits(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	var waits []bool
+	w.read = func(in activities.ReadSourceInput) (activities.ReadSourceResult, error) {
+		w.mu.Lock()
+		waits = append(waits, !in.ReturnBy.IsZero())
+		n := len(waits)
+		w.mu.Unlock()
+		out := w.caughtUp(in, 0)
+		out.CaughtUp = n > 1
+		return out, nil
+	}
+	w.mustStop(in, 90*time.Second)
+	if diff := cmp.Diff(waits, []bool{false, false, true}); diff != "" {
+		t.Errorf("reads that wait (-got +want):\n%s", diff)
+	}
+}
+
 func TestReadsOnWhileThereIsMore(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
