@@ -169,11 +169,27 @@ func TestMetricsHaveHelpAndUnits(t *testing.T) {
 	}
 }
 
+// documented are the metrics of another program, by the table on its page.
+func documented(t *testing.T, page string) (out []metric) {
+	t.Helper()
+	b, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\| ([a-z]+) \\| (.*?) \\| (.*) \\|$").FindAllStringSubmatch(string(b), -1) {
+		out = append(out, metric{name: m[1], kind: m[2], labels: strings.ReplaceAll(m[3], "`", ""), help: m[4]})
+	}
+	if len(out) == 0 {
+		t.Fatalf("%s has no table of metrics", page)
+	}
+	return out
+}
+
 // Alerts and dashboard name metrics and labels that exist.
 func TestDeployedExpressionsNameRealMetrics(t *testing.T) {
 	t.Parallel()
 	known := map[string]metric{}
-	for _, m := range own(t) {
+	for _, m := range append(own(t), documented(t, "../../docs/how-to/reporting.md")...) {
 		known[m.name] = m
 	}
 	name := regexp.MustCompile(`\btollgate_[a-z_]+`)
