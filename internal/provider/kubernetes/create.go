@@ -53,12 +53,18 @@ func (p *Provider) create(ctx context.Context, req provider.CreateRequest) (*cor
 		return pod, err
 	}
 	if err := p.ensureParts(ctx, req, pl, pod); err != nil {
-		if fresh && (refused(err) || errors.Is(err, provider.Conflict)) {
+		if fresh && final(err) {
 			p.dropPod(ctx, pod)
 		}
 		return nil, err
 	}
 	return pod, nil
+}
+
+// final reports whether a part is refused in a way that the next attempt will
+// not change. Otherwise the Pod waits for it.
+func final(err error) bool {
+	return errors.Is(err, provider.Conflict) || refused(err) && judge(provider.OpCreate, err).class != provider.Transient
 }
 
 // ensurePod makes the Pod or finds the one that an earlier attempt has made.
@@ -115,10 +121,9 @@ func (p *Provider) ensureParts(ctx context.Context, req provider.CreateRequest, 
 const partTries = 3
 
 func (p *Provider) ensurePart(ctx context.Context, req provider.CreateRequest, resource string, want *metav1.ObjectMeta, body any) error {
-	var err error
 	for range partTries {
 		var made metav1.PartialObjectMetadata
-		err = p.read(ctx, call{verb: http.MethodPost, resource: resource, namespace: want.Namespace, body: body, metadataOnly: true},
+		err := p.read(ctx, call{verb: http.MethodPost, resource: resource, namespace: want.Namespace, body: body, metadataOnly: true},
 			kindMetadata, &made)
 		if err == nil || !refused(err) {
 			return err
@@ -143,7 +148,8 @@ func (p *Provider) ensurePart(ctx context.Context, req provider.CreateRequest, r
 			return derr
 		}
 	}
-	return err
+	return provider.Wrap(provider.Transient, provider.OpCreate, p.name, req.Name,
+		fmt.Errorf("the %s of an earlier Pod of the name do not go", resource))
 }
 
 // cleanupTime bounds what a failed create removes behind itself.

@@ -37,8 +37,9 @@ type Fault struct {
 	Verb, Resource string
 	// Page narrows it to the n-th page of a listing, counted from 1; 0 is all.
 	Page int
-	// Times is how often it strikes; 0 is without end.
-	Times int
+	// Skip is how many such requests pass before it strikes; Times is how often it
+	// strikes then, 0 without end.
+	Skip, Times int
 	// Status is the answer of FaultAnswer and FaultBare; only Code is required.
 	Status metav1.Status
 }
@@ -144,6 +145,10 @@ func (f *Front) strike(t target, page int) (Fault, <-chan struct{}, bool) {
 		if fault.Verb != "" && fault.Verb != t.verb || fault.Resource != "" && fault.Resource != t.resource || fault.Page != 0 && fault.Page != page {
 			continue
 		}
+		if fault.Skip > 0 {
+			fault.Skip--
+			continue
+		}
 		if fault.Times > 0 {
 			if fault.Times--; fault.Times == 0 {
 				delete(f.faults, id)
@@ -163,13 +168,14 @@ func (f *Front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if n, ok := f.pages[r.URL.Query().Get("continue")]; ok {
 		page = n
 	}
+	n := len(f.seen)
+	f.seen = append(f.seen, Seen{Verb: t.verb, Resource: t.resource, Name: t.name})
 	f.mu.Unlock()
-	seen := Seen{Verb: t.verb, Resource: t.resource, Name: t.name}
-	defer func() {
+	answered := func(code int) {
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		f.seen = append(f.seen, seen)
-	}()
+		f.seen[n].Code = code
+	}
 	fault, healed, struck := f.strike(t, page)
 	if struck {
 		switch fault.Kind {
@@ -181,7 +187,7 @@ func (f *Front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			}
 			struck = false
 		case FaultAnswer, FaultBare:
-			seen.Code = int(fault.Status.Code)
+			answered(int(fault.Status.Code))
 			fault.write(w)
 			return
 		}
@@ -217,7 +223,7 @@ func (f *Front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_ = http.NewResponseController(w).Flush()
 		panic(http.ErrAbortHandler)
 	}
-	seen.Code = ans.code
+	answered(ans.code)
 	w.WriteHeader(ans.code)
 	_, _ = w.Write(body)
 }
