@@ -111,7 +111,7 @@ test-openstack: build ## the openstack driver and a fleet of proxies against the
 
 .PHONY: test-openstack-up
 test-openstack-up: ## the same while they run and their openrc is in the environment
-	$(GO) test -count=1 -timeout 60m -parallel 3 -tags openstack -run OnTheRealServices ./internal/provider/openstack/
+	$(GO) test -count=1 -timeout 60m -parallel 3 -tags openstack -run OnTheRealServices ./internal/provider/openstack/ ./internal/registration/
 	$(GO) test -count=1 -timeout 30m -tags e2e,openstack -run '^TestOpenStackFleet$$' ./tests/e2e/
 
 .PHONY: bench
