@@ -244,7 +244,7 @@ func TestOpenStackFleet(t *testing.T) {
       volume: {sizeGB: 1}
       poll: 1s`, cloud.identity),
 	})
-	ctx, cancel := context.WithTimeout(t.Context(), 25*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 28*time.Minute)
 	defer cancel()
 	began := time.Now()
 	if got, err := cloud.inventory(ctx); err != nil || got != "0 servers, 0 ports, 0 floating IPs, 0 volumes" {

@@ -116,7 +116,7 @@ def ready():
     if not call('GET', U['placement'] + '/resource_providers')['resource_providers']:
         return False
     want = [(C, {'nova-conductor', 'nova-scheduler', 'nova-compute'}),
-            (U['cinder'] + '/v3', {'cinder-scheduler', 'cinder-volume'})]
+            (U['cinder'] + '/v3', {'cinder-volume'})]  # its scheduler takes work whatever its own beat says
     for base, names in want:
         got = call('GET', base + '/os-services')['services']
         if names - {s['binary'] for s in got if s['state'] == 'up' and s['status'] == 'enabled'}:

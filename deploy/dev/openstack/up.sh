@@ -118,6 +118,9 @@ key_repository = $OS_DIR/fernet
 key_repository = $OS_DIR/credential
 [identity]
 password_hash_rounds = 4
+[cache]
+enabled = true
+backend = dogpile.cache.memory
 $(common)
 X
 cat >"$ETC/placement.conf" <<X

@@ -57,9 +57,7 @@ func newReal(tb testing.TB) *realBackend {
 	b.transport = b.Faults.Transport(http.DefaultTransport.(*http.Transport).Clone())
 	b.project = fmt.Sprintf("test-%d", time.Now().UnixNano())
 	b.logIn(tb, "admin")
-	var made struct{ Project struct{ ID string } }
-	b.do(tb, "POST", b.identity+"/projects", map[string]any{"project": map[string]any{"name": b.project, "domain_id": "default"}}, &made)
-	b.projectID = made.Project.ID
+	b.projectID = b.make(tb, "project", map[string]any{"name": b.project, "domain_id": "default"})
 	tb.Cleanup(func() { // after all that the kit cleans up as the user
 		b.logIn(tb, "admin")
 		if b.userID != "" {
@@ -176,12 +174,10 @@ func (b *realBackend) open(tb testing.TB, cfg provider.Config, credential string
 	b.user.Do(func() {
 		admin := &realBackend{realCloud: b.realCloud, urls: map[string]string{}}
 		admin.logIn(tb, "admin")
-		var made struct{ User struct{ ID string } }
-		admin.do(tb, "POST", b.identity+"/users", map[string]any{"user": map[string]any{"name": b.project, "domain_id": "default", "password": credential}}, &made)
-		b.userID = made.User.ID
+		b.userID = admin.make(tb, "user", map[string]any{"name": b.project, "domain_id": "default", "password": credential})
 		var roles struct{ Roles []struct{ ID string } }
 		admin.do(tb, "GET", b.identity+"/roles?name=member", nil, &roles)
-		admin.do(tb, "PUT", b.identity+"/projects/"+b.projectID+"/users/"+made.User.ID+"/roles/"+roles.Roles[0].ID, nil, nil)
+		admin.do(tb, "PUT", b.identity+"/projects/"+b.projectID+"/users/"+b.userID+"/roles/"+roles.Roles[0].ID, nil, nil)
 	})
 	cfg.Decode = func(into any) error {
 		o := openstack.Options{
@@ -222,9 +218,33 @@ func (b *realBackend) applicationCredential(tb testing.TB, password string) cred
 	var made struct {
 		Cred credential `json:"application_credential"`
 	}
-	as.do(tb, "POST", b.identity+"/users/"+b.userID+"/application_credentials",
-		map[string]any{"application_credential": map[string]any{"name": "tollgate", "roles": []any{map[string]any{"name": "member"}}}}, &made)
-	return made.Cred
+	for i := range 10 { // one whose answer was a server error may have been made, and its secret is lost
+		status, raw := as.once(tb, "POST", b.identity+"/users/"+b.userID+"/application_credentials", map[string]any{
+			"application_credential": map[string]any{"name": fmt.Sprintf("tollgate-%d", i), "roles": []any{map[string]any{"name": "member"}}}})
+		if status == http.StatusCreated && json.Unmarshal(raw, &made) == nil {
+			return made.Cred
+		}
+	}
+	tb.Fatal("no application credential can be made")
+	return credential{}
+}
+
+// make makes something of the identity service that has a name of its own. What
+// was made although the answer was a server error is there at the next try.
+func (b *realBackend) make(tb testing.TB, kind string, body map[string]any) string {
+	tb.Helper()
+	var made map[string]struct{ ID string }
+	for range 10 {
+		switch status, raw := b.once(tb, "POST", b.identity+"/"+kind+"s", map[string]any{kind: body}); {
+		case status == http.StatusConflict:
+			return b.id(tb, kind+"s", b.identity+"/"+kind+"s?name="+fmt.Sprint(body["name"]))
+		case status == http.StatusCreated && json.Unmarshal(raw, &made) == nil:
+			return made[kind].ID
+		}
+		time.Sleep(time.Second)
+	}
+	tb.Fatalf("no %s can be made", kind)
+	return ""
 }
 
 func (b *realBackend) revokeCredential(tb testing.TB, id string) {
