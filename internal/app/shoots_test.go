@@ -71,6 +71,29 @@ sources:
 		return v
 	}
 	eventually(t, "web is registered", func() bool { return status().Status.Phase == api.ShootRegistered })
+
+	// It sleeps: neither the source, which is read every second, nor an inventory
+	// that finds everything as it should be costs it an event.
+	length := func() int64 {
+		d, err := r.app.Connection().Client.DescribeWorkflow(t.Context(), workflows.ShootID("dev", "web", string(s.UID)), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d.RawResponse.GetWorkflowExecutionInfo().GetHistoryLength()
+	}
+	inventories := func() int {
+		d, err := r.app.Connection().Client.ScheduleClient().GetHandle(t.Context(), workflows.InventorySchedule("garden")).Describe(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d.Info.NumActions - len(d.Info.RunningWorkflows)
+	}
+	asleep, done := length(), inventories()
+	eventually(t, "two inventories", func() bool { return inventories() >= done+2 })
+	if n := length(); n != asleep {
+		t.Errorf("%d events of history of a registration that sleeps", n-asleep)
+	}
+
 	r.configure(strings.Replace(config, "tenant-a", "tenant-b", 1))
 	eventually(t, "web runs in the other tenant", func() bool {
 		v := status().Status
