@@ -29,7 +29,8 @@ type ShootFollower struct {
 const tellAtOnce = 8
 
 // Follow implements Follower: the beginning of a shoot starts its registration, its
-// end tells it. What happens in between is no matter of registrations.
+// end tells it. What happens in between is no matter of registrations. An end that
+// was concluded may be followed by one that somebody saw, with another time.
 func (f *ShootFollower) Follow(ctx context.Context, name string, items []source.Item) error {
 	account, ok := f.Account(name)
 	if !ok {
@@ -49,7 +50,7 @@ func (f *ShootFollower) Follow(ctx context.Context, name string, items []source.
 		facts := api.ShootFacts{Source: name, Project: project, Name: e.Data.Resource.Name, UID: e.Data.Resource.ID}
 		g.Go(func() error {
 			if e.Type == event.ShootDelete {
-				return TellShoot(ctx, f.Temporal, facts, workflows.SignalShootEnded, api.ShootEnd{At: e.Time})
+				return TellShoot(ctx, f.Temporal, facts, workflows.SignalShootEnded, api.ShootEnd{At: e.Time, Concluded: e.Data.Derived != ""})
 			}
 			facts.ReportedAt = e.Time
 			return TellShoot(ctx, f.Temporal, facts, workflows.SignalShootCreated, facts)

@@ -45,6 +45,10 @@ func TestFollowerOnTheEngine(t *testing.T) {
 	if n := historyLength(r); n != before {
 		t.Errorf("%d events of history for changes that are none of its matter", n-before)
 	}
+	concluded := shootItem(event.ShootDelete, gone.Add(time.Minute), event.ChangeDelete)
+	concluded.Event.Data.Derived = event.FromInventory
+	tell(concluded)
+	r.eventually("it waits for somebody who saw the end", func(s api.ShootStatus) bool { return s.Reason == api.ReasonWaitingForEnd })
 	tell(end, create, end)
 	run := r.client.GetWorkflow(t.Context(), id, "")
 	r.result(run)
