@@ -82,7 +82,7 @@ tests_of = $(shell grep -hoE '^func Test[A-Za-z0-9_]+' $(call tagged,$(1)) | sed
 run_tagged = $(GO) test -race -timeout 20m -count=1 -p 1 -tags $(1) -run '^($(call tests_of,$(1)))$$' $(addprefix ./,$(sort $(dir $(call tagged,$(1)))))
 
 .PHONY: test-kubernetes
-test-kubernetes: ## tests against a real Kubernetes API server
+test-kubernetes: engine ## tests against a real Kubernetes API server
 	$(call run_tagged,kubernetes)
 
 .PHONY: test-gardener

@@ -67,7 +67,7 @@ func StartKubernetes(dir string, log *slog.Logger) (*Kubernetes, error) {
 	k := &Kubernetes{dir: dir, addr: l.Addr().String(), sim: sim, machines: NewMachines(kubernetesNetwork, log), stopped: make(chan struct{})}
 	k.kubelet = &kubernetessim.Kubelet{
 		Client:    &kubernetessim.Client{URL: k.Endpoint(), Token: token, HTTP: &http.Client{Transport: &http.Transport{}}},
-		Namespace: kubernetesNamespace, Runtime: &podMachines{m: k.machines, ids: map[string]int64{}}, Node: "node-1", HostIP: "127.0.0.1", Logger: log,
+		Namespace: kubernetesNamespace, Runtime: PodRuntime(k.machines), Node: "node-1", HostIP: "127.0.0.1", Logger: log,
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/", sim)
@@ -84,6 +84,12 @@ func StartKubernetes(dir string, log *slog.Logger) (*Kubernetes, error) {
 	k.stop = cancel
 	go func() { defer close(k.stopped); k.kubelet.Run(ctx) }()
 	return k, nil
+}
+
+// PodRuntime lets a Kubelet run each Pod as one of the machines: a real forward
+// proxy at its container's port, 1024 or above. It is for one Kubelet.
+func PodRuntime(m *Machines) kubernetessim.Runtime {
+	return &podMachines{m: m, ids: map[string]int64{}}
 }
 
 // podMachines runs each Pod as a proxy at its container's port. It is used by the

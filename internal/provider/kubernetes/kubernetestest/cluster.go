@@ -23,6 +23,8 @@ type Cluster struct {
 	Admin *kubernetessim.Client
 	// Account is the driver's name in the cluster.
 	Account string
+	// Runtime is what the nodes of later Backends run Pods with; nil runs nothing.
+	Runtime kubernetessim.Runtime
 
 	server *url.URL
 	plain  http.RoundTripper // without the administrator's certificate
@@ -132,7 +134,7 @@ func (c *Cluster) Backend(tb testing.TB) *Backend {
 		// A client that leaves in the middle is what some tests are about.
 		ErrorHandler: func(http.ResponseWriter, *http.Request, error) {},
 	}
-	b := &Backend{Namespace: namespace, Admin: c.Admin,
+	b := &Backend{Namespace: namespace, Admin: c.Admin, Runtime: c.Runtime,
 		Front: &kubernetessim.Front{Next: proxy, Authorize: func(h http.Header) { h.Set("Authorization", "Bearer "+c.token) }}}
 	b.Start(tb)
 	c.awaitRights(tb, namespace)

@@ -41,6 +41,8 @@ type Backend struct {
 	Admin *kubernetessim.Client
 	// Sim is nil when the API server is a real one.
 	Sim *kubernetessim.Sim
+	// Runtime is what the node runs Pods with; nil runs nothing.
+	Runtime kubernetessim.Runtime
 }
 
 // UserDataPath is where instances find their cloud-init.
@@ -71,7 +73,10 @@ func (b *Backend) Start(tb testing.TB) {
 	b.Front.PageSize = pageSize
 	front := httptest.NewServer(b.Front)
 	b.URL = front.URL
-	b.Kubelet = &kubernetessim.Kubelet{Client: b.Admin, Namespace: b.Namespace, Runtime: &addresses{}, Node: "node-1", HostIP: "192.0.2.1",
+	if b.Runtime == nil {
+		b.Runtime = &addresses{}
+	}
+	b.Kubelet = &kubernetessim.Kubelet{Client: b.Admin, Namespace: b.Namespace, Runtime: b.Runtime, Node: "node-1", HostIP: "192.0.2.1",
 		LoadBalancer: netip.MustParseAddr("203.0.113.7")}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(tb.Context()))
 	done := make(chan struct{})
