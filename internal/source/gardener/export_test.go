@@ -12,9 +12,5 @@ func (s *Source) Small(pageSize int, chunk int64, settle time.Duration) source.S
 	return s
 }
 
-// Forget empties the memory, as a restart does.
-func (s *Source) Forget() {
-	s.memory.mu.Lock()
-	defer s.memory.mu.Unlock()
-	s.memory.entries = nil
-}
+// SetClock sets the source's clock.
+func (s *Source) SetClock(now func() time.Time) { s.now = now }

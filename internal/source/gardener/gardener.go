@@ -21,6 +21,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/tollgate-dev/tollgate/internal/gardener"
@@ -106,6 +107,7 @@ type Source struct {
 	settle   time.Duration
 
 	memory memory
+	rights rights
 }
 
 var (
@@ -194,4 +196,38 @@ func (s *Source) call(ctx context.Context) (*gardener.Client, context.Context, c
 	return c, ctx, cancel, nil
 }
 
-func (s *Source) wrap(op provider.Op, err error) error { return gardener.Classify(op, s.name, "", err) }
+// forbiddenFor is how long a right may be lacking before it counts as not given: an
+// API server that has just started knows its callers before it knows their rights,
+// and says the same in both cases.
+const forbiddenFor = time.Minute
+
+// wrap classes a failure of a read.
+func (s *Source) wrap(op provider.Op, err error) error {
+	err = gardener.Classify(op, s.name, "", err)
+	var e *provider.Error
+	if provider.ReasonOf(err) == provider.ReasonForbidden && errors.As(err, &e) && s.rights.lackingFor(s.now()) < forbiddenFor {
+		e.Class = provider.Transient
+	}
+	return err
+}
+
+// rights remembers since when a right has been lacking.
+type rights struct {
+	mu    sync.Mutex
+	since time.Time
+}
+
+func (r *rights) lackingFor(now time.Time) time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.since.IsZero() {
+		r.since = now
+	}
+	return now.Sub(r.since)
+}
+
+func (r *rights) given() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.since = time.Time{}
+}

@@ -52,6 +52,7 @@ func (s *Source) Next(ctx context.Context, c source.Cursor) (source.Page, error)
 	if err := r.finish(ctx); err != nil {
 		return source.Page{}, s.wrap(source.OpNext, cause(ctx, err))
 	}
+	s.rights.given()
 	return r.out, nil
 }
 

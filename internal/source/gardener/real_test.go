@@ -259,6 +259,8 @@ func expired(t *testing.T, k *kubetest.Cluster) {
 // again, and nothing is lost.
 func restarts(t *testing.T, k *kubetest.Cluster) {
 	g := newReal(t, k)
+	k.Apply(t, "../../../deploy/gardener/rbac.yaml")
+	g.cfg = k.As(t, "garden", "tollgate") // API servers know certificates earlier than tokens and rights
 	r := g.receiver(t, true)
 	r.read()
 	before, after := upTo("one pool more")
@@ -276,6 +278,9 @@ func restarts(t *testing.T, k *kubetest.Cluster) {
 			p, err := r.s.Next(t.Context(), r.c)
 			if err != nil {
 				classes[provider.ClassOf(err)]++
+				if provider.ClassOf(err) != provider.Transient {
+					t.Logf("%v", err)
+				}
 				time.Sleep(50 * time.Millisecond) // as a retry does
 				continue
 			}

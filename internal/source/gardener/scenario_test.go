@@ -1,12 +1,15 @@
 package gardener_test
 
 import (
+	"fmt"
+	"net/http"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/tollgate-dev/tollgate/internal/gardener/gardenertest"
+	"github.com/tollgate-dev/tollgate/internal/provider"
 	"github.com/tollgate-dev/tollgate/internal/reporting/event"
 	"github.com/tollgate-dev/tollgate/internal/source"
 	source_gardener "github.com/tollgate-dev/tollgate/internal/source/gardener"
@@ -211,6 +214,37 @@ func TestMadeAgain(t *testing.T) {
 				t.Errorf("the first one lived %+v, the second one %+v", one.Lives, two.Lives)
 			}
 		})
+	}
+}
+
+// A right that is lacking may come with the next second, or with a person.
+func TestForbidden(t *testing.T) {
+	t.Parallel()
+	p := newPlatform(t)
+	r := p.receiver(t, false)
+	now := time.Now()
+	r.s.SetClock(func() time.Time { return now })
+	forbid := func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.fault = func(w http.ResponseWriter, _ *http.Request) bool {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(http.StatusForbidden)
+			fmt.Fprint(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","code":403,"reason":"Forbidden","message":"no"}`)
+			return true
+		}
+	}
+	for range 2 {
+		forbid()
+		for after, want := range []provider.Class{provider.Transient, provider.Transient, provider.Permanent} {
+			_, err := r.s.Next(t.Context(), r.c)
+			if provider.ClassOf(err) != want || provider.ReasonOf(err) != provider.ReasonForbidden {
+				t.Errorf("after %d times half a minute: %v, want %s", after, err, want)
+			}
+			now = now.Add(30 * time.Second)
+		}
+		p.heal()
+		r.read()
 	}
 }
 
