@@ -180,8 +180,12 @@ func (o *options) checkAuth(c *check) {
 	o.insecure = a.tls != nil && a.tls.InsecureSkipVerify
 	o.auth = a.auth
 	u, err := url.Parse(a.auth.IdentityEndpoint)
-	if err != nil || (u.Scheme != "https" && u.Scheme != "http") || u.Host == "" || u.User != nil || u.RawQuery != "" {
-		c.bad("auth.url: %q is no base URL: want one such as https://cloud.example.com:5000/v3", a.auth.IdentityEndpoint)
+	switch {
+	case err != nil: // its text would repeat a password in the URL
+		c.bad("auth.url: is no URL: want one such as https://cloud.example.com:5000/v3")
+		return
+	case (u.Scheme != "https" && u.Scheme != "http") || u.Host == "" || u.User != nil || u.RawQuery != "":
+		c.bad("auth.url: %q is no base URL: want one such as https://cloud.example.com:5000/v3", u.Redacted())
 	}
 	ao := a.auth
 	app := ao.ApplicationCredentialID != "" || ao.ApplicationCredentialName != ""

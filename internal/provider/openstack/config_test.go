@@ -39,6 +39,8 @@ func TestConfigErrors(t *testing.T) {
 		"network: is required":                          func(o *openstack.Options) { o.Network = "" },
 		"auth.url: is required":                         func(o *openstack.Options) { o.Auth.URL = "" },
 		`auth.url: "ftp://x" is no base URL`:            func(o *openstack.Options) { o.Auth.URL = "ftp://x" },
+		"auth.url: is no URL":                           func(o *openstack.Options) { o.Auth.URL = "https://u:hunter2@[bad" },
+		`auth.url: "https://u:xxxxx@cloud.example.com"`: func(o *openstack.Options) { o.Auth.URL = "https://u:hunter2@cloud.example.com" },
 		"auth.username: is required":                    func(o *openstack.Options) { o.Auth.Username = "" },
 		"auth.password: is required":                    func(o *openstack.Options) { o.Auth.Password = "" },
 		"auth.project: is required":                     func(o *openstack.Options) { o.Auth.Project = "" },
@@ -57,8 +59,12 @@ func TestConfigErrors(t *testing.T) {
 		"callTimeout: 1ns: want 1s to 5m0s":           func(o *openstack.Options) { o.CallTimeout = 1 },
 		"waitLimit: 1h0m0s: want 1s to 10m0s":         func(o *openstack.Options) { o.WaitLimit = 3600e9 },
 	} {
-		if err := build(valid(change)); err == nil || !strings.Contains(err.Error(), want) {
+		err := build(valid(change))
+		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("want %q: %v", want, err)
+		}
+		if err != nil && strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("a password is in %v", err)
 		}
 	}
 }
