@@ -85,7 +85,7 @@ func (a *Shoots) RecallShoot(ctx context.Context, in ShootStep) (out RecallShoot
 			return err
 		}
 		out.ProjectID = p.ID
-		all, err := relationsFrom(ctx, set.Reporting, p.ID)
+		all, err := relationsFrom(ctx, set.Reporting, p.ID, &in.Facts.UID)
 		if err != nil {
 			return err
 		}
@@ -113,9 +113,11 @@ func (a *Shoots) RecallShoot(ctx context.Context, in ShootStep) (out RecallShoot
 	return out, err
 }
 
-func relationsFrom(ctx context.Context, w RelationWriter, projectID string) ([]api.Relation, error) {
+// relationsFrom lists the relations of a Gardener project to tenants: all, or those
+// with a key.
+func relationsFrom(ctx context.Context, w RelationWriter, projectID string, key *string) ([]api.Relation, error) {
 	direction, kind := api.From, registration.RelationType
-	return w.Relations(ctx, projectID, api.ListRelationsParams{Direction: &direction, RelationType: &kind})
+	return w.Relations(ctx, projectID, api.ListRelationsParams{Direction: &direction, RelationType: &kind, Key: key})
 }
 
 // ResolveTenant finds the tenant of a shoot.
@@ -181,11 +183,19 @@ func settle(ctx context.Context, set ShootSettings, f objects.ShootFacts, want o
 	if err != nil {
 		return "", is, err
 	}
-	all, err := relationsFrom(ctx, w, project.ID)
-	if err != nil {
-		return "", is, err
+	// Its own first, and then those that somebody wrote without a key: a project may
+	// have thousands of others.
+	var r api.Relation
+	var adopted, ok bool
+	for _, key := range []string{f.UID, ""} {
+		some, err := relationsFrom(ctx, w, project.ID, &key)
+		if err != nil {
+			return "", is, err
+		}
+		if r, adopted, ok = registration.Find(some, f, want, tenant.ID); ok {
+			break
+		}
 	}
-	r, adopted, ok := registration.Find(all, f, want, tenant.ID)
 	if !ok {
 		createdBy := set.CreatedBy
 		if createdBy == "" {

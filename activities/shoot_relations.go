@@ -193,7 +193,7 @@ func openRelations(ctx context.Context, set ShootSettings) ([]registration.OpenR
 		if p.Platform != string(event.Gardener) || !ok {
 			continue
 		}
-		all, err := relationsFrom(ctx, set.Reporting, p.ID)
+		all, err := relationsFrom(ctx, set.Reporting, p.ID, nil)
 		if err != nil {
 			return nil, err
 		}

@@ -79,27 +79,33 @@ func (r *rig) signal(name string, v any) {
 	}
 }
 
-func (r *rig) now() (s api.ShootRegistration) {
-	r.t.Helper()
+func (r *rig) ask() (s api.ShootRegistration, err error) {
 	v, err := r.client.QueryWorkflow(r.t.Context(), id, "", workflows.QueryStatus)
 	if err == nil {
 		err = v.Get(&s)
 	}
+	return s, err
+}
+
+func (r *rig) now() api.ShootRegistration {
+	r.t.Helper()
+	s, err := r.ask()
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	return s
 }
 
+// eventually waits for a state. A question that is not answered is asked again.
 func (r *rig) eventually(what string, ok func(s api.ShootStatus) bool) {
 	r.t.Helper()
 	for deadline := time.Now().Add(60 * time.Second); ; time.Sleep(20 * time.Millisecond) {
-		s := r.now().Status
-		if ok(s) {
+		s, err := r.ask()
+		if err == nil && ok(s.Status) {
 			return
 		}
 		if time.Now().After(deadline) {
-			r.t.Fatalf("not in time: %s; it is %+v", what, s)
+			r.t.Fatalf("not in time: %s; it is %+v, %v", what, s.Status, err)
 		}
 	}
 }

@@ -383,6 +383,9 @@ type ListRelationsParams struct {
 	Direction    *ListRelationsParamsDirection `form:"direction,omitempty" json:"direction,omitempty"`
 	RelationType *string                       `form:"relation_type,omitempty" json:"relation_type,omitempty"`
 
+	// Key Only those with this key. An empty one is those without a key.
+	Key *string `form:"key,omitempty" json:"key,omitempty"`
+
 	// Limit How many to list.
 	Limit     *Limit     `form:"limit,omitempty" json:"limit,omitempty"`
 	PageToken *PageToken `form:"page_token,omitempty" json:"page_token,omitempty"`
@@ -1417,6 +1420,18 @@ func NewListRelationsRequest(server string, projectID ProjectID, params *ListRel
 		if params.RelationType != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "relation_type", *params.RelationType, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Key != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "key", *params.Key, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -3649,6 +3664,19 @@ func (siw *ServerInterfaceWrapper) ListRelations(w http.ResponseWriter, r *http.
 			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "relation_type"})
 		} else {
 			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "relation_type", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "key" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "key", r.URL.Query(), &params.Key, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "key"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "key", Err: err})
 		}
 		return
 	}

@@ -139,7 +139,7 @@ func (s *Server) ListRelations(w http.ResponseWriter, r *http.Request, id api.Pr
 	if !direction.Valid() {
 		err = errors.Join(err, fmt.Errorf("direction: %q is unknown: want from, to or both", direction))
 	}
-	f := store.RelationFilter{From: direction != api.To, To: direction != api.From, Type: text(p.RelationType), At: p.At, Limit: limit + 1}
+	f := store.RelationFilter{From: direction != api.To, To: direction != api.From, Type: text(p.RelationType), Key: p.Key, At: p.At, Limit: limit + 1}
 	if err := errors.Join(err, inRange("at", p.At), readToken(p.PageToken, &f.After)); err != nil {
 		s.fail(w, r, invalid("%v", err))
 		return

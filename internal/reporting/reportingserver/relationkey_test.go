@@ -46,6 +46,11 @@ func TestRelationsWithKeysMayOverlap(t *testing.T) {
 	if len(l.Items) != 2 {
 		t.Errorf("%d relations are open, want the two that were not closed", len(l.Items))
 	}
+	for query, want := range map[string]int{"?key=uid-2": 1, "?key=": 1, "?key=none": 0, "?key=uid-1&direction=from&relation_type=infrastructure_tenant": 1} {
+		if g.get(path+query, &l); len(l.Items) != want {
+			t.Errorf("%s: %d relations, want %d", query, len(l.Items), want)
+		}
+	}
 	overlapping.Key = strings.Repeat("k", 513)
 	if code := g.json(http.MethodPost, path, overlapping, nil); code != http.StatusBadRequest {
 		t.Errorf("a key that is too long: status %d", code)

@@ -210,6 +210,7 @@ type RelationFilter struct {
 	Project  Project
 	From, To bool // relations from the project, to it
 	Type     string
+	Key      *string // nil: all; empty: those without a key
 	At       *time.Time
 	After    int64 // the number of the last relation of the page before
 	Limit    int
@@ -221,6 +222,9 @@ func (s *Store) Relations(ctx context.Context, f RelationFilter) ([]Relation, er
 	w.add("(? AND r.source = ? OR ? AND r.target = ?)", f.From, f.Project.Num, f.To, f.Project.Num)
 	w.add("r.num > ?", f.After)
 	w.equal("r.relation_type", f.Type)
+	if f.Key != nil {
+		w.add("r.key = ?", *f.Key)
+	}
 	if f.At != nil {
 		w.add("r.valid_from <= ? AND (r.valid_to IS NULL OR r.valid_to > ?)", f.At.UnixNano(), f.At.UnixNano())
 	}
