@@ -142,22 +142,24 @@ func serve(ctx context.Context, f flags, tokens []provider.Sensitive, logger *sl
 	if err != nil {
 		return errors.Join(fmt.Errorf("--listen: %w", err), s.Close())
 	}
-	_, _ = fmt.Fprintf(stdout, "http://%s\n", l.Addr())
-	logger.InfoContext(ctx, "serving", "address", l.Addr().String(), "database", f.db, "tokens", len(tokens))
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	served := make(chan error, 1)
-	if f.metrics == "" {
-		served <- nil
-	} else {
-		m, err := (&net.ListenConfig{}).Listen(ctx, "tcp", f.metrics)
-		if err != nil {
+	metrics := make(chan error, 1)
+	var m net.Listener
+	if f.metrics != "" {
+		if m, err = (&net.ListenConfig{}).Listen(ctx, "tcp", f.metrics); err != nil {
 			return errors.Join(fmt.Errorf("--metrics-listen: %w", err), l.Close(), s.Close())
 		}
-		_, _ = fmt.Fprintf(stdout, "http://%s/metrics\n", m.Addr())
-		go func() { served <- s.ServeMetrics(ctx, m) }()
 	}
+	_, _ = fmt.Fprintf(stdout, "http://%s\n", l.Addr())
+	if m != nil {
+		_, _ = fmt.Fprintf(stdout, "http://%s/metrics\n", m.Addr())
+		go func() { metrics <- s.ServeMetrics(ctx, m) }()
+	} else {
+		metrics <- nil
+	}
+	logger.InfoContext(ctx, "serving", "address", l.Addr().String(), "database", f.db, "tokens", len(tokens))
 	err = s.Serve(ctx, l)
 	cancel()
-	return errors.Join(err, <-served, s.Close())
+	return errors.Join(err, <-metrics, s.Close())
 }

@@ -211,21 +211,23 @@ func TestMetricsListener(t *testing.T) {
 		ended <- run(ctx, []string{"--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0", "--db", filepath.Join(dir, "r.db"), "--token-file", token}, in, io.Discard)
 		_ = in.Close()
 	}()
+	// Both lines are read first: it serves once it has printed them.
 	lines := bufio.NewScanner(out)
-	for _, want := range []struct {
-		path   string
-		status int
-	}{{"/metrics", http.StatusUnauthorized}, {"", http.StatusOK}} {
+	var urls []string
+	for len(urls) < 2 {
 		if !lines.Scan() {
 			t.Fatal("no address")
 		}
-		resp, err := http.Get(lines.Text() + want.path)
+		urls = append(urls, lines.Text())
+	}
+	for url, status := range map[string]int{urls[0] + "/metrics": http.StatusUnauthorized, urls[1]: http.StatusOK} {
+		resp, err := http.Get(url)
 		if err != nil {
 			t.Fatal(err)
 		}
 		_ = resp.Body.Close()
-		if resp.StatusCode != want.status {
-			t.Errorf("%s: status %d, want %d", lines.Text()+want.path, resp.StatusCode, want.status)
+		if resp.StatusCode != status {
+			t.Errorf("%s: status %d, want %d", url, resp.StatusCode, status)
 		}
 	}
 	cancel()
