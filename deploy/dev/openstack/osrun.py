@@ -22,7 +22,16 @@ sys.argv = [SVC, '--config-file', CONF_FILE]
 def serve_threaded(app, port):
     """A threaded stdlib WSGI server (keystone and placement need no eventlet)."""
     import socketserver
+    from sqlalchemy import event
+    from sqlalchemy.engine import Engine
     from wsgiref import simple_server
+
+    @event.listens_for(Engine, 'connect')
+    def pragmas(connection, _record):
+        # Threads wait for each other rather than fail, and what belongs to a row goes with it,
+        # as in the databases that these services are made for.
+        connection.execute('PRAGMA busy_timeout=60000')
+        connection.execute('PRAGMA foreign_keys=ON')
 
     class Server(socketserver.ThreadingMixIn, simple_server.WSGIServer):
         daemon_threads = True
