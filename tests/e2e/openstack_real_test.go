@@ -31,9 +31,7 @@ type control struct {
 	project  string // its id
 	urls     map[string]string
 	machines *simcloud.OpenStackMachines
-
-	mu    sync.Mutex
-	token string
+	token    string
 }
 
 func newControl(t *testing.T) *control {
