@@ -205,11 +205,11 @@ sources:
 func (w *world) chain(id string) (events int, bytes int64, runs int) {
 	w.b.Helper()
 	for run := ""; ; runs++ {
-		d, err := w.client.DescribeWorkflowExecution(w.b.Context(), id, run)
+		d, err := w.client.DescribeWorkflow(w.b.Context(), id, run)
 		if err != nil {
 			w.b.Fatal(err)
 		}
-		info := d.GetWorkflowExecutionInfo()
+		info := d.RawResponse.GetWorkflowExecutionInfo()
 		events += int(info.GetHistoryLength())
 		bytes += info.GetHistorySizeBytes()
 		h, err := w.historyOf(id, info.GetExecution().GetRunId())

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/tollgate-dev/tollgate/internal/provider/hetzner/hetznersim"
 	"github.com/tollgate-dev/tollgate/internal/reporting/event"
@@ -28,24 +29,30 @@ type life struct {
 
 func (l *life) post(path, body string) (id, action int64) {
 	l.t.Helper()
-	req, err := http.NewRequestWithContext(l.t.Context(), http.MethodPost, l.url+path, strings.NewReader(body))
-	if err != nil {
-		l.t.Fatal(err)
-	}
-	req.Header.Set("Authorization", "Bearer "+simToken)
-	req.Header.Set("Content-Type", "application/json")
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		l.t.Fatal(err)
-	}
-	defer resp.Body.Close()
 	var out struct {
 		Volume, Action struct{ ID int64 }
 		FloatingIP     struct{ ID int64 } `json:"floating_ip"`
 	}
-	if err := json.NewDecoder(resp.Body).Decode(&out); err != nil || resp.StatusCode >= 300 {
-		l.t.Fatalf("%s: status %d, %v", path, resp.StatusCode, err)
-	}
+	poll(l.t, 10*time.Second, func() string {
+		req, err := http.NewRequestWithContext(l.t.Context(), http.MethodPost, l.url+path, strings.NewReader(body))
+		if err != nil {
+			l.t.Fatal(err)
+		}
+		req.Header.Set("Authorization", "Bearer "+simToken)
+		req.Header.Set("Content-Type", "application/json")
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			l.t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		if resp.StatusCode == http.StatusLocked {
+			return path + ": an action is running"
+		}
+		if err := json.NewDecoder(resp.Body).Decode(&out); err != nil || resp.StatusCode >= 300 {
+			l.t.Fatalf("%s: status %d, %v", path, resp.StatusCode, err)
+		}
+		return ""
+	})
 	return out.Volume.ID + out.FloatingIP.ID, out.Action.ID
 }
 

@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -86,6 +87,8 @@ type gate struct {
 	sink  *sinkProcess
 	posts atomic.Int64
 	down  atomic.Bool
+	// striking is held while the sink is killed and started again.
+	striking sync.Mutex
 }
 
 func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -108,7 +111,11 @@ func (g *gate) post(w http.ResponseWriter, r *http.Request, body []byte) {
 	stage := ""
 	var k *member
 	if n%2 == 0 {
-		stages := []string{g.name + beforeStoring, g.name + whileStoring, g.name + afterStoring, g.name + afterAnswer}
+		var stages []string
+		if g.striking.TryLock() {
+			defer g.striking.Unlock()
+			stages = append(stages, g.name+beforeStoring, g.name+whileStoring, g.name+afterStoring, g.name+afterAnswer)
+		}
 		if k = g.crew.at(r.RemoteAddr); k != nil {
 			stages = append(stages, workerBeforeDelivery, workerDuringDelivery, workerAfterDelivery, workerBeforeCommit)
 		}

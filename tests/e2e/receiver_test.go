@@ -47,6 +47,11 @@ type receiver struct {
 }
 
 func serveReceiver(addr, path string) error {
+	// Only one at a time may touch the file.
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return err
+	}
 	r := &receiver{stored: map[string]bool{}}
 	ids, whole, err := readReceived(path)
 	if err != nil {
@@ -63,10 +68,6 @@ func serveReceiver(addr, path string) error {
 		return err
 	}
 	if _, err := r.file.Seek(whole, io.SeekStart); err != nil {
-		return err
-	}
-	l, err := net.Listen("tcp", addr)
-	if err != nil {
 		return err
 	}
 	return http.Serve(l, r)

@@ -81,7 +81,9 @@ func fastDynamicConfig() dynamicconfig.StaticClient {
 		dynamicconfig.WorkflowIdReuseMinimalInterval.Key():               time.Duration(0),
 		dynamicconfig.DefaultWorkflowTaskTimeout.Key():                   5 * time.Second,
 		dynamicconfig.FrontendMaxNamespaceVisibilityRPSPerInstance.Key(): 100,
-		dynamicconfig.HistoryCacheHostLevelMaxSize.Key():                 8096,
+		// Sweeps look all owners up, in turn: a cache that does not hold them all holds
+		// none of them when it is their turn again.
+		dynamicconfig.HistoryCacheHostLevelMaxSize.Key(): 32768,
 		// Nothing leaves the machine.
 		dynamicconfig.EnableServerVersionCheck.Key(): false,
 	}
