@@ -108,12 +108,28 @@ func retry(t *testing.T, do func() error) {
 
 func waitRunning(t *testing.T, p provider.Provider, id provider.InstanceID) provider.Instance {
 	t.Helper()
+	in := settled(t, p, id)
+	if in.State != provider.StateRunning {
+		t.Fatalf("%s is %s (%s)", id, in.State, in.RawState)
+	}
+	return in
+}
+
+// comesUp waits for the end of a boot and says how it was.
+func comesUp(t *testing.T, p provider.Provider, id provider.InstanceID) bool {
+	t.Helper()
+	return settled(t, p, id).State == provider.StateRunning
+}
+
+// settled waits until an instance runs or has stopped.
+func settled(t *testing.T, p provider.Provider, id provider.InstanceID) provider.Instance {
+	t.Helper()
 	for end := time.Now().Add(20 * time.Second); ; {
 		in, err := p.Get(t.Context(), id)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if in.State == provider.StateRunning {
+		if in.State == provider.StateRunning || in.State == provider.StateStopped {
 			return in
 		}
 		if time.Now().After(end) {
