@@ -110,6 +110,22 @@ func (r *rig) eventually(what string, ok func(s api.ShootStatus) bool) {
 	}
 }
 
+// asleep waits until everything that was said so far is done. What was registered
+// before is so while it is checked again: only the work tells.
+func (r *rig) asleep() {
+	r.t.Helper()
+	for deadline := time.Now().Add(60 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		d, err := r.client.DescribeWorkflow(r.t.Context(), id, "")
+		if err == nil && len(d.RawResponse.GetPendingActivities()) == 0 && d.RawResponse.GetPendingWorkflowTask() == nil {
+			r.eventually("registered", registered)
+			return
+		}
+		if time.Now().After(deadline) {
+			r.t.Fatalf("not asleep in time: %+v, %v", d, err)
+		}
+	}
+}
+
 func registered(s api.ShootStatus) bool { return s.Phase == api.ShootRegistered && s.Reason == "" }
 
 // result wants the run complete and returns its result.
@@ -265,7 +281,7 @@ func TestContinuesOnTheEngine(t *testing.T) {
 	for round := range 6 {
 		before := r.now()
 		r.signal(workflows.SignalRetry, nil)
-		r.eventually("checked again", registered)
+		r.asleep()
 		after := r.now()
 		before.Status.Conditions, after.Status.Conditions = nil, nil
 		if diff := cmp.Diff(after, before); diff != "" {
