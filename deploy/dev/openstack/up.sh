@@ -377,7 +377,7 @@ $(conn cinder)
 $(authtoken)
 $(common)
 X
-# the fake driver that python3-cinder ships, plus the one call it lacks
+# The fake driver that python3-cinder ships, plus the calls it lacks: an image is on a volume at once.
 cat >"$OS_DIR/py/dev_cinder.py" <<'X'
 from cinder.tests.fake_driver import FakeLoggingVolumeDriver
 
@@ -385,6 +385,9 @@ from cinder.tests.fake_driver import FakeLoggingVolumeDriver
 class Driver(FakeLoggingVolumeDriver):
     def extend_volume(self, volume, new_size):
         pass
+
+    def clone_image(self, context, volume, image_location, image_meta, image_service):
+        return {}, True
 X
 cat >"$ETC/cinder-paste.ini" <<'X'
 [composite:osapi_volume]
