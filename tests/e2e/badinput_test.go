@@ -76,7 +76,7 @@ var badCommands = []struct {
 	code int
 	want string
 }{
-	{"prxoy list", "", 2, "\"prxoy\" is no command of tollgate: use apply, completion, cursor, fleet, gc, keys, providers, proxy, reap, schedules or version\n  did you mean tollgate proxy?"},
+	{"prxoy list", "", 2, "\"prxoy\" is no command of tollgate: use apply, completion, cursor, fleet, gc, inventory, keys, providers, proxy, reap, schedules, shoot or version\n  did you mean tollgate proxy?"},
 	{"proxy create Demo_1 -p local", "", 2, `name: "Demo_1" ` + notAName},
 	{"proxy create demo", "", 2, "tollgate proxy create: --provider is required"},
 	{"proxy create demo -p local --port 70000", "", 2, `--port: "70000" is not allowed: use a TCP port, 1 to 65535`},

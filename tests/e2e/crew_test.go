@@ -61,8 +61,8 @@ func (c *crew) start(n int) {
 func (m *member) start() {
 	m.c.mu.Lock()
 	defer m.c.mu.Unlock()
-	if m.c.ended {
-		return
+	if m.c.ended || m.alive() {
+		return // two strikes at one worker are one
 	}
 	log, err := os.OpenFile(filepath.Join(m.c.w.dir, "worker.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -82,6 +82,19 @@ func (m *member) start() {
 		close(dead)
 	}()
 	m.cmd, m.dead = cmd, dead
+}
+
+// alive reports whether the worker runs; the crew's lock is held.
+func (m *member) alive() bool {
+	if m.dead == nil {
+		return false
+	}
+	select {
+	case <-m.dead:
+		return false
+	default:
+		return true
+	}
 }
 
 // kill ends a worker with SIGKILL, and has it started again.

@@ -4,6 +4,9 @@ package e2e
 
 import (
 	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,6 +15,7 @@ import (
 
 	enumspb "go.temporal.io/api/enums/v1"
 
+	"github.com/tollgate-dev/tollgate/internal/provider/hetzner/hetznersim"
 	"github.com/tollgate-dev/tollgate/workflows"
 	"github.com/tollgate-dev/tollgate/workflows/api"
 )
@@ -23,9 +27,21 @@ const temporalPage = "docs/how-to/temporal-cli.md"
 func TestWithoutOurCommandLine(t *testing.T) {
 	t.Parallel()
 	const cloudInit = "#cloud-config\n# of the temporal command line\n"
+	cloud := httptest.NewServer(hetznersim.New(hetznersim.Options{OneProject: simToken, RateLimit: -1, Timing: hetznersim.Uniform(time.Millisecond)}))
+	t.Cleanup(cloud.Close)
+	bus := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
+	t.Cleanup(bus.Close)
 	w := newWorld(t, settings{
-		extra: "  squid: {file: squid}", codec: ", token: token, uiURL: 'http://127.0.0.1:8233'",
-		gc: "{interval: 10m, minAge: 10m, confirmAfter: 1s}",
+		extra: fmt.Sprintf(`  squid: {file: squid}
+  hcloud: {env: E2E_HCLOUD_TOKEN}
+sinks:
+  - {name: bus, type: cloudevents, url: %q}
+sources:
+  - {name: hcloud, type: hetzner, account: acme, sink: bus, inventory: {interval: 24h}, hetzner: {token: hcloud, endpoint: %q}}`,
+			bus.URL+"/in", cloud.URL+hetznersim.BasePath),
+		env:   []string{"E2E_HCLOUD_TOKEN=" + simToken},
+		codec: ", token: token, uiURL: 'http://127.0.0.1:8233'",
+		gc:    "{interval: 10m, minAge: 10m, confirmAfter: 1s}",
 	})
 	w.write("squid", cloudInit)
 	bins(t, "tctl")
@@ -47,6 +63,7 @@ func TestWithoutOurCommandLine(t *testing.T) {
 	x.deletes()
 	x.document()
 	x.sweeps()
+	x.inventory()
 	x.schedules()
 
 	// Without the codec endpoint what is typed goes out in the clear, and works;
@@ -84,6 +101,7 @@ const (
 	document = "Apply a document"
 	sweep    = "Sweep"
 	reap     = "Reap"
+	compare  = "Inventory"
 	schedule = "Schedules"
 )
 
@@ -244,6 +262,14 @@ func (x *byHand) document() {
 	x.run(document, "temporal", 3).has(x.t, "unchanged")
 	x.run(del, "temporal", 3)
 	x.gone("demo", enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED)
+}
+
+// inventory compares an empty cloud with nothing that was reported.
+func (x *byHand) inventory() {
+	x.t.Helper()
+	x.run(compare, "temporal", 1)
+	x.run(compare, "temporal", 2).has(x.t, `"outcome":"Clean"`)
+	x.seen(compare, "temporal", 3, "inventory/hcloud/by-hand", true)
 }
 
 // sweeps runs dry sweeps and the reaper; nothing is there to find.
