@@ -8,6 +8,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/tollgate-dev/tollgate/workflows/api"
+	"github.com/tollgate-dev/tollgate/workflows/internal/words"
 )
 
 // shown is how many differences the details list.
@@ -28,7 +29,7 @@ func (i *inventory) failed(err error) {
 		i.outcome(api.InventoryCanceled, "Canceled before anything was concluded.")
 		return
 	}
-	class, text := explain(err)
+	class, text := words.Explain(err, "source")
 	i.outcome(api.InventoryUnreadable, "Nothing was concluded: %s: %s.", class, strings.TrimSuffix(text, "."))
 }
 
@@ -43,7 +44,7 @@ func (i *inventory) conclude(actions map[api.DifferenceAction]int) {
 			compared++
 		}
 	}
-	what := plural(r.Count, "difference") + counted(actions)
+	what := words.Plural(r.Count, "difference") + counted(actions)
 	if r.Count == 0 {
 		what = "No difference in what could be compared"
 	}

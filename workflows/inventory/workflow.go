@@ -6,11 +6,8 @@
 package inventory
 
 import (
-	"errors"
-	"fmt"
 	"time"
 
-	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
@@ -173,26 +170,4 @@ func (i *inventory) finish() (api.InventoryResult, error) {
 		return *r, temporal.NewCanceledError(r.Message)
 	}
 	return *r, nil
-}
-
-// explain reads an activity's failure.
-func explain(err error) (class, text string) {
-	var app *temporal.ApplicationError
-	var timeout *temporal.TimeoutError
-	switch {
-	case errors.As(err, &app):
-		return app.Type(), app.Message()
-	case errors.As(err, &timeout) && timeout.TimeoutType() == enumspb.TIMEOUT_TYPE_SCHEDULE_TO_START:
-		return "NoWorker", "no worker took it; is the source configured on any?"
-	case errors.As(err, &timeout):
-		return "Timeout", "it took too long (" + timeout.TimeoutType().String() + ")"
-	}
-	return "Unknown", err.Error()
-}
-
-func plural(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }

@@ -10,6 +10,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/tollgate-dev/tollgate/workflows/api"
+	"github.com/tollgate-dev/tollgate/workflows/internal/words"
 )
 
 // shown is how many orphans the details list.
@@ -30,7 +31,7 @@ func (s *sweep) failed(err error) {
 		s.outcome(api.SweepCanceled, "Canceled before anything was deleted.")
 		return
 	}
-	class, text := explain(err)
+	class, text := words.Explain(err, "provider")
 	s.outcome(api.SweepUnreadable, "Nothing was deleted, because %s could not be read: %s: %s.", s.Spec.Provider, class, sentence(text))
 }
 
@@ -46,13 +47,13 @@ func (s *sweep) dryRun() {
 	for i := range s.Status.Orphans {
 		s.Status.Orphans[i].Action = api.OrphanWouldDelete
 	}
-	s.outcome(api.SweepDryRun, "This was a dry run: %s would be deleted.", plural(s.Status.OrphanCount, "orphan"))
+	s.outcome(api.SweepDryRun, "This was a dry run: %s would be deleted.", words.Plural(s.Status.OrphanCount, "orphan"))
 }
 
 func (s *sweep) overCap() {
 	s.outcome(api.SweepOverCap, "Nothing was deleted: there are %s, and the cap is %d. Look at them; if nobody owns them indeed, "+
 		"sweep once with a larger cap: tollgate gc run --provider %s --cap %d",
-		plural(s.Status.OrphanCount, "orphan"), s.Spec.Cap, s.Spec.Provider, min(s.Status.OrphanCount, api.MaxOrphanCap))
+		words.Plural(s.Status.OrphanCount, "orphan"), s.Spec.Cap, s.Spec.Provider, min(s.Status.OrphanCount, api.MaxOrphanCap))
 }
 
 func (s *sweep) show() { workflow.SetCurrentDetails(s.ctx, details(s.OrphanSweep)) }
@@ -73,7 +74,7 @@ func details(s api.OrphanSweep) string {
 	}
 	line("- older than %s, confirmed after %s, at most %d", s.Spec.MinAge, s.Spec.ConfirmAfter, s.Spec.Cap)
 	if s.Status.Verdicts != nil {
-		line("- listed: %s, %s", plural(s.Status.Instances, "instance"), plural(s.Status.Companions, "companion"))
+		line("- listed: %s, %s", words.Plural(s.Status.Instances, "instance"), words.Plural(s.Status.Companions, "companion"))
 	}
 	for _, reason := range slices.Sorted(maps.Keys(s.Status.Verdicts)) {
 		line("- %s: %d", reason, s.Status.Verdicts[reason])

@@ -5,12 +5,10 @@
 package orphangc
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"time"
 
-	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
@@ -18,6 +16,7 @@ import (
 	"github.com/tollgate-dev/tollgate/internal/orphan"
 	"github.com/tollgate-dev/tollgate/workflows"
 	"github.com/tollgate-dev/tollgate/workflows/api"
+	"github.com/tollgate-dev/tollgate/workflows/internal/words"
 	"github.com/tollgate-dev/tollgate/workflows/spans"
 )
 
@@ -120,7 +119,7 @@ func (s *sweep) run() {
 func (s *sweep) find(seen []activities.OrphanRef) (activities.FindOrphansResult, error) {
 	summary := "list " + s.Spec.Provider + " and look up owners"
 	if len(seen) > 0 {
-		summary = fmt.Sprintf("look a second time at %s", plural(len(seen), "orphan"))
+		summary = fmt.Sprintf("look a second time at %s", words.Plural(len(seen), "orphan"))
 	}
 	ctx := workflow.WithActivityOptions(s.ctx, workflow.ActivityOptions{
 		TaskQueue: workflows.ProviderTaskQueue(s.Spec.Provider), Summary: summary,
@@ -154,12 +153,12 @@ func (s *sweep) deleteAll() {
 	}
 	switch {
 	case s.ctx.Err() != nil:
-		s.outcome(api.SweepCanceled, "Canceled: %d of %s deleted.", count[api.OrphanDeleted], plural(len(all), "orphan"))
+		s.outcome(api.SweepCanceled, "Canceled: %d of %s deleted.", count[api.OrphanDeleted], words.Plural(len(all), "orphan"))
 	case count[api.OrphanFailed] > 0:
 		s.outcome(api.SweepIncomplete, "%d of %s deleted, %d failed; the next sweep tries again.",
-			count[api.OrphanDeleted], plural(len(all), "orphan"), count[api.OrphanFailed])
+			count[api.OrphanDeleted], words.Plural(len(all), "orphan"), count[api.OrphanFailed])
 	default:
-		message := fmt.Sprintf("%s deleted", plural(count[api.OrphanDeleted], "orphan"))
+		message := fmt.Sprintf("%s deleted", words.Plural(count[api.OrphanDeleted], "orphan"))
 		if n := count[api.OrphanGone] + count[api.OrphanKept]; n > 0 {
 			message += fmt.Sprintf(", %d gone or owned again by then", n)
 		}
@@ -182,7 +181,7 @@ func (s *sweep) deleteSome(orphans []api.Orphan) {
 			defer slots.Release(1)
 			out, err := s.delete(ctx, orphans[i])
 			if err != nil {
-				_, text := explain(err)
+				_, text := words.Explain(err, "provider")
 				out = activities.DeleteOrphanResult{Action: api.OrphanFailed, Message: text}
 			}
 			orphans[i].Action, orphans[i].Message = out.Action, out.Message
@@ -234,33 +233,11 @@ func (s *sweep) finish() (api.OrphanGCResult, error) {
 	return *r, nil
 }
 
-// explain reads an activity's failure.
-func explain(err error) (class, text string) {
-	var app *temporal.ApplicationError
-	var timeout *temporal.TimeoutError
-	switch {
-	case errors.As(err, &app):
-		return app.Type(), app.Message()
-	case errors.As(err, &timeout) && timeout.TimeoutType() == enumspb.TIMEOUT_TYPE_SCHEDULE_TO_START:
-		return "NoWorker", "no worker took it; is the provider configured on any?"
-	case errors.As(err, &timeout):
-		return "Timeout", "it took too long (" + timeout.TimeoutType().String() + ")"
-	}
-	return "Unknown", err.Error()
-}
-
 func name(o api.Orphan) string {
 	if o.Name != "" {
 		return o.Name
 	}
 	return o.ID
-}
-
-func plural(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }
 
 func sentence(s string) string { return strings.TrimSuffix(s, ".") }

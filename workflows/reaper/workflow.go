@@ -4,18 +4,17 @@
 package reaper
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"time"
 
-	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/tollgate-dev/tollgate/activities"
 	"github.com/tollgate-dev/tollgate/workflows"
 	"github.com/tollgate-dev/tollgate/workflows/api"
+	"github.com/tollgate-dev/tollgate/workflows/internal/words"
 	"github.com/tollgate-dev/tollgate/workflows/spans"
 )
 
@@ -86,19 +85,19 @@ func (r *run) judge(out activities.ReapResult, err error) {
 	case temporal.IsCanceledError(err):
 		say(api.ReapCanceled, "Canceled; what was deleted by then is gone.")
 	case err != nil:
-		class, text := explain(err)
+		class, text := words.Explain(err, "provider")
 		say(api.ReapUnreadable, "Nothing is known of %s: %s: %s.", r.Spec.Provider, class, strings.TrimSuffix(text, "."))
 	case out.Count == 0:
 		say(api.ReapNothing, "Nothing is older than %s.", r.Spec.OlderThan)
 	case r.Spec.DryRun:
-		say(api.ReapDryRun, "This was a dry run: %s would be deleted.", plural(out.Count))
+		say(api.ReapDryRun, "This was a dry run: %s would be deleted.", words.Plural(out.Count, "instance"))
 	case out.Failed > 0:
-		say(api.ReapIncomplete, "%d of %s deleted, %d failed; the next run tries again.", out.Count-out.Failed, plural(out.Count), out.Failed)
+		say(api.ReapIncomplete, "%d of %s deleted, %d failed; the next run tries again.", out.Count-out.Failed, words.Plural(out.Count, "instance"), out.Failed)
 	default:
-		say(api.ReapDone, "%s deleted.", plural(out.Count))
+		say(api.ReapDone, "%s deleted.", words.Plural(out.Count, "instance"))
 	}
 	if s.UnknownAge > 0 && err == nil {
-		s.Message += fmt.Sprintf(" %s without a creation time left alone.", plural(s.UnknownAge))
+		s.Message += fmt.Sprintf(" %s without a creation time left alone.", words.Plural(s.UnknownAge, "instance"))
 	}
 }
 
@@ -126,26 +125,4 @@ func (r *run) finish() (api.ReaperResult, error) {
 		return *s, temporal.NewCanceledError(s.Message)
 	}
 	return *s, nil
-}
-
-// explain reads an activity's failure.
-func explain(err error) (class, text string) {
-	var app *temporal.ApplicationError
-	var timeout *temporal.TimeoutError
-	switch {
-	case errors.As(err, &app):
-		return app.Type(), app.Message()
-	case errors.As(err, &timeout) && timeout.TimeoutType() == enumspb.TIMEOUT_TYPE_SCHEDULE_TO_START:
-		return "NoWorker", "no worker took it; is the provider configured on any?"
-	case errors.As(err, &timeout):
-		return "Timeout", "it took too long (" + timeout.TimeoutType().String() + ")"
-	}
-	return "Unknown", err.Error()
-}
-
-func plural(n int) string {
-	if n == 1 {
-		return "1 instance"
-	}
-	return fmt.Sprintf("%d instances", n)
 }
