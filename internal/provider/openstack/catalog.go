@@ -2,34 +2,27 @@ package openstack
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/url"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/gophercloud/gophercloud/v2"
-	"github.com/gophercloud/gophercloud/v2/openstack/utils"
-
+	"github.com/tollgate-dev/tollgate/internal/openstack/cloud"
 	"github.com/tollgate-dev/tollgate/internal/provider"
 )
 
-// Microversions of the compute API that the driver speaks. It never asks for the
-// newest: what a later one means is not known here.
-const (
-	microTags = "2.52" // tags in the call that makes a server
-	microBase = "2.1"
-)
+// microTags is the microversion from which on the call that makes a server takes
+// tags. The driver speaks it where it can.
+const microTags = "2.52"
 
 // catalogTTL is how long ids of names are believed.
 const catalogTTL = 15 * time.Minute
 
 // catalog is what was looked up in a region. It is safe for concurrent use.
 type catalog struct {
-	gate  gate
-	micro string
-	ids   map[string]found // by kind and name
+	gate cloud.Gate
+	ids  map[string]found // by kind and name
 }
 
 type found struct {
@@ -37,44 +30,12 @@ type found struct {
 	read time.Time
 }
 
-// negotiate returns the microversion to speak.
-func (c *catalog) negotiate(ctx context.Context, compute *gophercloud.ServiceClient) (string, error) {
-	if err := c.gate.lock(ctx); err != nil {
-		return "", err
-	}
-	defer c.gate.unlock()
-	if c.micro != "" {
-		return c.micro, nil
-	}
-	base, err := utils.BaseVersionedEndpoint(compute.Endpoint)
-	if err != nil {
-		return "", err
-	}
-	var doc struct {
-		Version *struct {
-			Max string `json:"version"`
-			Min string `json:"min_version"`
-		} `json:"version"`
-	}
-	if _, err := compute.Get(ctx, base, &doc, nil); err != nil {
-		return "", err
-	}
-	if doc.Version == nil {
-		return "", errAnswer
-	}
-	c.micro = microBase
-	if major, minor, err := utils.ParseMicroversion(doc.Version.Max); err == nil && (major > 2 || major == 2 && minor >= 52) {
-		c.micro = microTags
-	}
-	return c.micro, nil
-}
-
 // id returns what is known of a name, or looks it up.
 func (c *catalog) id(ctx context.Context, kind, name string, look func() (string, error)) (string, error) {
-	if err := c.gate.lock(ctx); err != nil {
+	if err := c.gate.Lock(ctx); err != nil {
 		return "", err
 	}
-	defer c.gate.unlock()
+	defer c.gate.Unlock()
 	key := kind + " " + name
 	if f, ok := c.ids[key]; ok && time.Since(f.read) < catalogTTL {
 		return f.id, nil
@@ -92,9 +53,9 @@ func (c *catalog) id(ctx context.Context, kind, name string, look func() (string
 
 // forget drops all ids: the cloud did not know one of them.
 func (c *catalog) forget(ctx context.Context) {
-	if c.gate.lock(ctx) == nil {
+	if c.gate.Lock(ctx) == nil {
 		c.ids = nil
-		c.gate.unlock()
+		c.gate.Unlock()
 	}
 }
 
@@ -104,11 +65,6 @@ type place struct {
 	network, subnet, floating, volume string
 	groups                            []string
 }
-
-// errPlace is a value that the cloud does not know.
-type errPlace struct{ field, value, want string }
-
-func (e *errPlace) Error() string { return fmt.Sprintf("%s: %q: %s", e.field, e.value, e.want) }
 
 // resolve turns names into ids and checks them before anything is made.
 func (p *Provider) resolve(ctx context.Context, r *region, pl provider.Placement) (place, error) {
@@ -165,10 +121,10 @@ type named struct {
 
 func (p *Provider) flavor(ctx context.Context, r *region, field, name string) (string, error) {
 	if name == "" {
-		return "", &errPlace{"placement.machineType", "", "is required: the provider's configuration names no flavor either"}
+		return "", cloud.BadPlace("placement.machineType", "", "is required: the provider's configuration names no flavor either")
 	}
 	return r.catalog.id(ctx, "flavor", name, func() (string, error) {
-		all, err := list[named](ctx, r.compute, "flavors/detail", "flavors", nil, p.opt.PageSize)
+		all, err := cloud.List[named](ctx, r.Compute, "flavors/detail", "flavors", nil, p.opt.PageSize)
 		if err != nil {
 			return "", err
 		}
@@ -180,7 +136,7 @@ func (p *Provider) flavor(ctx context.Context, r *region, field, name string) (s
 			names = append(names, f.Name)
 		}
 		slices.Sort(names)
-		return "", &errPlace{field, name, "there is no such flavor: want one of " + some(names)}
+		return "", cloud.BadPlace(field, name, "there is no such flavor: want one of "+some(names))
 	})
 }
 
@@ -197,7 +153,7 @@ func some(names []string) string {
 // how clouds renew them.
 func (p *Provider) imageID(ctx context.Context, r *region, field, name string) (string, error) {
 	if name == "" {
-		return "", &errPlace{"placement.image", "", "is required: the provider's configuration names no image either"}
+		return "", cloud.BadPlace("placement.image", "", "is required: the provider's configuration names no image either")
 	}
 	return r.catalog.id(ctx, "image", name, func() (string, error) {
 		for _, key := range []string{"name", "id"} {
@@ -211,11 +167,11 @@ func (p *Provider) imageID(ctx context.Context, r *region, field, name string) (
 			var page struct {
 				Images *[]named `json:"images"`
 			}
-			if _, err := r.image.Get(ctx, r.image.ServiceURL("images")+"?"+q.Encode(), &page, nil); err != nil {
+			if _, err := r.Image.Get(ctx, r.Image.ServiceURL("images")+"?"+q.Encode(), &page, nil); err != nil {
 				return "", err
 			}
 			if page.Images == nil {
-				return "", errAnswer
+				return "", cloud.ErrAnswer
 			}
 			for _, i := range *page.Images {
 				if i.Name == name || i.ID == name {
@@ -223,7 +179,7 @@ func (p *Provider) imageID(ctx context.Context, r *region, field, name string) (
 				}
 			}
 		}
-		return "", &errPlace{field, name, "there is no such active image"}
+		return "", cloud.BadPlace(field, name, "there is no such active image")
 	})
 }
 
@@ -237,11 +193,11 @@ func (p *Provider) checkZone(ctx context.Context, r *region, field, name string)
 				} `json:"zoneState"`
 			} `json:"availabilityZoneInfo"`
 		}
-		if _, err := r.compute.Get(ctx, r.compute.ServiceURL("os-availability-zone"), &doc, nil); err != nil {
+		if _, err := r.Compute.Get(ctx, r.Compute.ServiceURL("os-availability-zone"), &doc, nil); err != nil {
 			return "", err
 		}
 		if doc.Zones == nil {
-			return "", errAnswer
+			return "", cloud.ErrAnswer
 		}
 		var names []string
 		for _, z := range *doc.Zones {
@@ -250,7 +206,7 @@ func (p *Provider) checkZone(ctx context.Context, r *region, field, name string)
 			}
 			names = append(names, z.Name)
 		}
-		return "", &errPlace{field, name, "there is no such availability zone: want one of " + some(names)}
+		return "", cloud.BadPlace(field, name, "there is no such availability zone: want one of "+some(names))
 	})
 	return err
 }
@@ -267,7 +223,7 @@ func (p *Provider) network(ctx context.Context, r *region, field, path, name str
 			for k, v := range more {
 				q[k] = v
 			}
-			all, err := list[named](ctx, r.network, path, strings.ReplaceAll(path, "-", "_"), q, 0)
+			all, err := cloud.List[named](ctx, r.Network, path, strings.ReplaceAll(path, "-", "_"), q, 0)
 			if err != nil {
 				return "", err
 			}
@@ -276,92 +232,9 @@ func (p *Provider) network(ctx context.Context, r *region, field, path, name str
 			case len(all) == 1:
 				return all[0].ID, nil
 			case len(all) > 1:
-				return "", &errPlace{field, name, fmt.Sprintf("%d have this name: give the id", len(all))}
+				return "", cloud.BadPlace(field, name, fmt.Sprintf("%d have this name: give the id", len(all)))
 			}
 		}
-		return "", &errPlace{field, name, "there is none of this name or id in " + r.name}
+		return "", cloud.BadPlace(field, name, "there is none of this name or id in "+r.Name)
 	})
-}
-
-// listTries is how often a listing is begun anew because the entry that the next
-// page would begin after has gone.
-const listTries = 4
-
-// list reads all pages of a collection, limit entries at a time, or as many as
-// the service likes with limit 0.
-func list[T any](ctx context.Context, c *gophercloud.ServiceClient, path, key string, query url.Values, limit int) (all []T, err error) {
-	for range listTries {
-		var again bool
-		if all, again, err = readPages[T](ctx, c, path, key, query, limit); !again {
-			return all, err
-		}
-	}
-	return nil, err
-}
-
-func readPages[T any](ctx context.Context, c *gophercloud.ServiceClient, path, key string, query url.Values, limit int) (all []T, again bool, err error) {
-	all = []T{}
-	seen := map[string]bool{}
-	for marker := ""; ; {
-		q := url.Values{}
-		for k, v := range query {
-			q[k] = v
-		}
-		if limit > 0 {
-			q.Set("limit", fmt.Sprint(limit))
-		}
-		if marker != "" {
-			q.Set("marker", marker)
-		}
-		var page map[string]json.RawMessage
-		u := c.ServiceURL(strings.Split(path, "/")...)
-		if len(q) > 0 {
-			u += "?" + q.Encode()
-		}
-		if _, err := c.Get(ctx, u, &page, nil); err != nil {
-			return nil, marker != "" && badMarker(err, marker), err
-		}
-		var raw []json.RawMessage
-		if page[key] == nil || json.Unmarshal(page[key], &raw) != nil || raw == nil {
-			return nil, false, errAnswer // it cannot be told whether there is nothing
-		}
-		fresh := 0
-		for _, one := range raw {
-			var it T
-			var id named
-			if json.Unmarshal(one, &id) != nil || id.ID == "" || json.Unmarshal(one, &it) != nil {
-				return nil, false, errAnswer
-			}
-			marker = id.ID
-			if !seen[id.ID] {
-				seen[id.ID] = true
-				all = append(all, it)
-				fresh++
-			}
-		}
-		if !hasNext(page[key+"_links"]) && (limit == 0 || len(raw) < limit) {
-			return all, false, nil
-		}
-		if fresh == 0 {
-			if len(raw) == 0 {
-				return all, false, nil
-			}
-			return nil, false, errAnswer // pages that go round in circles
-		}
-	}
-}
-
-// hasNext reports whether a page's links name another one. The link itself is
-// not followed: behind a gateway it often has the wrong host.
-func hasNext(links json.RawMessage) bool {
-	var ls []struct {
-		Rel string `json:"rel"`
-	}
-	_ = json.Unmarshal(links, &ls)
-	for _, l := range ls {
-		if l.Rel == "next" {
-			return true
-		}
-	}
-	return false
 }

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/tollgate-dev/tollgate/internal/openstack/cloud"
 	"github.com/tollgate-dev/tollgate/internal/provider"
 )
 
@@ -43,7 +44,7 @@ func (p *Provider) check(ctx context.Context, target string, do func(details map
 	if st.Ready = err == nil; st.Ready {
 		return st
 	}
-	_, answered := answerOf(err)
+	_, answered := cloud.AnswerOf(err)
 	err = p.classify(ctx, opCheck, target, err)
 	st.Message = err.Error()
 	switch {
@@ -73,13 +74,13 @@ func (p *Provider) checkCompute(ctx context.Context, name string, details map[st
 			Absolute map[string]int `json:"absolute"`
 		} `json:"limits"`
 	}
-	if _, err := r.compute.Get(ctx, r.compute.ServiceURL("limits"), &doc, nil); err != nil {
+	if _, err := r.Compute.Get(ctx, r.Compute.ServiceURL("limits"), &doc, nil); err != nil {
 		return err
 	}
 	if doc.Limits == nil {
-		return errAnswer
+		return cloud.ErrAnswer
 	}
-	details["region"], details["microversion"] = r.name, r.compute.Microversion
+	details["region"], details["microversion"] = r.Name, r.Compute.Microversion
 	for _, f := range []struct{ key, used, most string }{
 		{"instances", "totalInstancesUsed", "maxTotalInstances"},
 		{"cores", "totalCoresUsed", "maxTotalCores"},
@@ -113,11 +114,11 @@ func (p *Provider) checkNetwork(ctx context.Context, name string, details map[st
 			Status string `json:"status"`
 		} `json:"network"`
 	}
-	if _, err := r.network.Get(ctx, r.network.ServiceURL("networks", id), &doc, nil); err != nil {
+	if _, err := r.Network.Get(ctx, r.Network.ServiceURL("networks", id), &doc, nil); err != nil {
 		return err
 	}
 	if doc.Network == nil || doc.Network.ID != id {
-		return errAnswer
+		return cloud.ErrAnswer
 	}
 	details["network_status"] = doc.Network.Status
 	return nil

@@ -10,6 +10,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/layer3/floatingips"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/ports"
 
+	"github.com/tollgate-dev/tollgate/internal/openstack/cloud"
 	"github.com/tollgate-dev/tollgate/internal/provider"
 )
 
@@ -21,7 +22,7 @@ const (
 )
 
 // companionID is a companion's id: <region>/<id>.
-func companionID(r *region, id string) string { return url.PathEscape(r.name) + "/" + id }
+func companionID(r *region, id string) string { return url.PathEscape(r.Name) + "/" + id }
 
 // ListCompanions implements provider.Companions. It lists what carries our marks
 // whatever the configuration makes today.
@@ -50,14 +51,14 @@ func (p *Provider) companions(ctx context.Context, r *region, sel provider.Selec
 		}
 		c := provider.Companion{Kind: kind, ID: companionID(r, id), Name: name, Marks: l.marks, CreatedAt: parseTime(created)}
 		if server != "" {
-			c.AttachedTo = instanceKey{r.name, server, l.instance}.id()
+			c.AttachedTo = instanceKey{r.Name, server, l.instance}.id()
 		} else {
 			free = append(free, len(out))
 		}
 		out = append(out, c)
 	}
 	// The network service has no filter by the beginning of a description.
-	all, err := list[port](ctx, r.network, "ports", "ports", nil, 0)
+	all, err := cloud.List[port](ctx, r.Network, "ports", "ports", nil, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +69,7 @@ func (p *Provider) companions(ctx context.Context, r *region, sel provider.Selec
 			add(KindPort, x.ID, x.Name, x.Created, x.Device, l)
 		}
 	}
-	addresses, err := list[floatingIP](ctx, r.network, "floatingips", "floatingips", nil, 0)
+	addresses, err := cloud.List[floatingIP](ctx, r.Network, "floatingips", "floatingips", nil, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -77,8 +78,8 @@ func (p *Provider) companions(ctx context.Context, r *region, sel provider.Selec
 			add(KindFloatingIP, f.ID, f.Address, f.Created, device[f.Port], l)
 		}
 	}
-	if r.volume != nil {
-		volumes, err := list[volume](ctx, r.volume, "volumes/detail", "volumes", nil, p.opt.PageSize)
+	if r.Volume != nil {
+		volumes, err := cloud.List[volume](ctx, r.Volume, "volumes/detail", "volumes", nil, p.opt.PageSize)
 		if err != nil {
 			return nil, err
 		}
@@ -112,7 +113,7 @@ func (p *Provider) claim(ctx context.Context, r *region, sel provider.Selector, 
 		m.SpecHash = ""
 		for _, s := range byOwner[m] {
 			if s.Name == p.instanceName(out[i]) || out[i].Kind == KindFloatingIP {
-				out[i].AttachedTo = instanceKey{r.name, s.ID, s.Name}.id()
+				out[i].AttachedTo = instanceKey{r.Name, s.ID, s.Name}.id()
 			}
 		}
 	}
@@ -174,7 +175,7 @@ func (p *Provider) mine(c provider.Companion, marks provider.Marks) error {
 // deletePort deletes a port. It may be in use: the compute service is told.
 func (p *Provider) deletePort(ctx context.Context, r *region, c provider.Companion, id string) error {
 	var x port
-	if err := ports.Get(ctx, r.network, id).ExtractInto(&x); err != nil {
+	if err := ports.Get(ctx, r.Network, id).ExtractInto(&x); err != nil {
 		return gone(err)
 	}
 	if err := p.mine(c, x.label().marks); err != nil {
@@ -184,12 +185,12 @@ func (p *Provider) deletePort(ctx context.Context, r *region, c provider.Compani
 }
 
 func (p *Provider) dropPort(ctx context.Context, r *region, id string) error {
-	return gone(ports.Delete(ctx, r.network, id).ExtractErr())
+	return gone(ports.Delete(ctx, r.Network, id).ExtractErr())
 }
 
 func (p *Provider) deleteAddress(ctx context.Context, r *region, c provider.Companion, id string) error {
 	var x floatingIP
-	if err := floatingips.Get(ctx, r.network, id).ExtractInto(&x); err != nil {
+	if err := floatingips.Get(ctx, r.Network, id).ExtractInto(&x); err != nil {
 		return gone(err)
 	}
 	if err := p.mine(c, x.label().marks); err != nil {
@@ -199,12 +200,12 @@ func (p *Provider) deleteAddress(ctx context.Context, r *region, c provider.Comp
 }
 
 func (p *Provider) dropAddress(ctx context.Context, r *region, id string) error {
-	return gone(floatingips.Delete(ctx, r.network, id).ExtractErr())
+	return gone(floatingips.Delete(ctx, r.Network, id).ExtractErr())
 }
 
 func (p *Provider) deleteDisk(ctx context.Context, r *region, c provider.Companion, id string) error {
-	if r.volume == nil {
-		return p.badConfig("volume: region %q has no volume service", r.name)
+	if r.Volume == nil {
+		return cloud.BadConfig("volume: region %q has no volume service", r.Name)
 	}
 	v, err := p.volume(ctx, r, id)
 	if err != nil || v == nil {

@@ -1,38 +1,19 @@
 package openstack
 
 import (
-	"crypto/tls"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
-	"github.com/gophercloud/gophercloud/v2"
-
+	"github.com/tollgate-dev/tollgate/internal/openstack/cloud"
 	"github.com/tollgate-dev/tollgate/internal/provider"
 )
 
 // Options is the block "openstack" of a provider's configuration.
 type Options struct {
-	// Cloud names the entry of clouds.yaml. Default: the environment variable
-	// OS_CLOUD; without one the credentials are those of auth, then of OS_*.
-	Cloud string `yaml:"cloud"`
-	// CloudsFile is the clouds.yaml. Default: as the openstack command looks for
-	// it.
-	CloudsFile string `yaml:"cloudsFile"`
-	// Auth are credentials; what it names goes before clouds.yaml and OS_*.
-	Auth Auth `yaml:"auth"`
-	// Regions are those that placements may name, the first being the default.
-	// Default: the region of clouds.yaml or OS_REGION_NAME, then the only one of
-	// the cloud.
-	Regions []string `yaml:"regions"`
-	// Interface is public, internal or admin. Default: that of clouds.yaml or
-	// OS_INTERFACE, then public.
-	Interface string `yaml:"interface"`
-	// CAFile holds the certificate authorities of the API. Default: cacert of
-	// clouds.yaml or OS_CACERT, then the system's.
-	CAFile string `yaml:"caFile"`
+	// Access says how to get into the cloud. Regions are those that placements may
+	// name.
+	cloud.Access `yaml:",inline"`
 
 	// Flavor, Image and Zone are for specs that name none.
 	Flavor string `yaml:"flavor"`
@@ -61,34 +42,11 @@ type Options struct {
 
 	// Poll is how often the end of something is looked for. Default 2s.
 	Poll time.Duration `yaml:"poll"`
-	// CallTimeout bounds each request. Default 60s.
-	CallTimeout time.Duration `yaml:"callTimeout"`
 	// WaitLimit is how long an operation waits for the cloud before it is tried
 	// again later. Default 50s.
 	WaitLimit time.Duration `yaml:"waitLimit"`
 	// PageSize is how many servers or volumes are asked for at once. Default 500.
 	PageSize int `yaml:"pageSize"`
-}
-
-// Auth are credentials: of a user, or of an application.
-type Auth struct {
-	// URL is that of the identity service, such as https://cloud.example.com:5000/v3.
-	URL string `yaml:"url"`
-	// Username and UserDomain, or UserID.
-	Username   string `yaml:"username"`
-	UserID     string `yaml:"userID"`
-	UserDomain string `yaml:"userDomain"`
-	// Password names the secret that holds the password.
-	Password string `yaml:"password"`
-	// Project and ProjectDomain, or ProjectID.
-	Project       string `yaml:"project"`
-	ProjectID     string `yaml:"projectID"`
-	ProjectDomain string `yaml:"projectDomain"`
-	// ApplicationCredentialID, or ApplicationCredentialName with the user.
-	ApplicationCredentialID   string `yaml:"applicationCredentialID"`
-	ApplicationCredentialName string `yaml:"applicationCredentialName"`
-	// ApplicationCredentialSecret names the secret that holds the secret.
-	ApplicationCredentialSecret string `yaml:"applicationCredentialSecret"`
 }
 
 // Volume is a disk that comes and goes with its instance.
@@ -105,10 +63,7 @@ type Volume struct {
 // options are checked Options with their defaults.
 type options struct {
 	Options
-	auth     gophercloud.AuthOptions // without the secrets of the configuration
-	account  string                  // names the account for its request budget
-	tls      *tls.Config
-	insecure bool
+	target cloud.Target
 }
 
 func decodeOptions(cfg provider.Config) (options, error) {
@@ -119,7 +74,8 @@ func decodeOptions(cfg provider.Config) (options, error) {
 		}
 	}
 	c := check{}
-	o.checkAuth(&c)
+	o.target = o.Access.Check(TypeName, c.bad)
+	o.Access = o.target.Access
 	o.checkParts(&c)
 	o.checkTimes(&c)
 	return o, errors.Join(c...)
@@ -133,11 +89,6 @@ func (c *check) bad(format string, args ...any) { *c = append(*c, fmt.Errorf(for
 func (o *options) checkParts(c *check) {
 	if o.Network == "" {
 		c.bad("network: is required: the name or id of the network that instances are in")
-	}
-	for i, r := range o.Regions {
-		if r == "" || slices.Contains(o.Regions[:i], r) {
-			c.bad("regions[%d]: %q: want names, each once", i, r)
-		}
 	}
 	for i, g := range o.SecurityGroups {
 		if g == "" {
@@ -161,9 +112,6 @@ func (o *options) checkParts(c *check) {
 	case v.SizeGB == 0 && (v.Type != "" || v.Boot):
 		c.bad("volume.sizeGB: is required with volume.type and volume.boot")
 	}
-	if o.Interface != "" && !slices.Contains(interfaces, strings.TrimSuffix(o.Interface, "URL")) {
-		c.bad("interface: %q: want one of %s", o.Interface, strings.Join(interfaces, ", "))
-	}
 	switch {
 	case o.PageSize == 0:
 		o.PageSize = 500
@@ -172,8 +120,6 @@ func (o *options) checkParts(c *check) {
 	}
 }
 
-var interfaces = []string{"public", "internal", "admin"}
-
 func (o *options) checkTimes(c *check) {
 	for _, f := range []struct {
 		name            string
@@ -181,7 +127,6 @@ func (o *options) checkTimes(c *check) {
 		def, least, top time.Duration
 	}{
 		{"poll", &o.Poll, 2 * time.Second, time.Millisecond, time.Minute},
-		{"callTimeout", &o.CallTimeout, time.Minute, time.Second, 5 * time.Minute},
 		{"waitLimit", &o.WaitLimit, 50 * time.Second, time.Second, 10 * time.Minute},
 	} {
 		if *f.value == 0 {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/tollgate-dev/tollgate/internal/config"
+	"github.com/tollgate-dev/tollgate/internal/openstack/cloud"
 	"github.com/tollgate-dev/tollgate/internal/provider"
 	"github.com/tollgate-dev/tollgate/internal/provider/openstack"
 	"github.com/tollgate-dev/tollgate/internal/provider/openstack/openstacksim"
@@ -24,7 +25,7 @@ func build(o openstack.Options) error {
 
 // valid is a configuration that change makes wrong.
 func valid(change func(*openstack.Options)) openstack.Options {
-	o := openstack.Options{Network: "egress", Auth: openstack.Auth{URL: "https://cloud.example.com:5000/v3", Username: "u", Project: "p", Password: "pw"}}
+	o := openstack.Options{Network: "egress", Access: cloud.Access{Auth: cloud.Auth{URL: "https://cloud.example.com:5000/v3", Username: "u", Project: "p", Password: "pw"}}}
 	change(&o)
 	return o
 }
@@ -121,15 +122,15 @@ func TestCredentials(t *testing.T) {
 	}
 	for name, tc := range map[string]struct {
 		env    map[string]string
-		opt    openstack.Options
+		opt    cloud.Access
 		user   map[string]string // changes of the cloud's users
 		region string
 	}{
-		"a named cloud":             {opt: openstack.Options{Cloud: "by-password", CloudsFile: file}, region: "RegionTwo"},
+		"a named cloud":             {opt: cloud.Access{Cloud: "by-password", CloudsFile: file}, region: "RegionTwo"},
 		"OS_CLOUD":                  {env: map[string]string{"OS_CLOUD": "by-password", "OS_CLIENT_CONFIG_FILE": file}, region: "RegionTwo"},
-		"an application credential": {opt: openstack.Options{Cloud: "by-application", CloudsFile: file}, region: "RegionOne"},
-		"secure.yaml":               {opt: openstack.Options{Cloud: "in-two-files", CloudsFile: file}, user: map[string]string{"demo": "from-secure"}, region: "RegionOne"},
-		"a secret over the cloud": {opt: openstack.Options{Cloud: "by-password", CloudsFile: file, Regions: []string{"RegionOne"}, Auth: openstack.Auth{Password: "vault"}},
+		"an application credential": {opt: cloud.Access{Cloud: "by-application", CloudsFile: file}, region: "RegionOne"},
+		"secure.yaml":               {opt: cloud.Access{Cloud: "in-two-files", CloudsFile: file}, user: map[string]string{"demo": "from-secure"}, region: "RegionOne"},
+		"a secret over the cloud": {opt: cloud.Access{Cloud: "by-password", CloudsFile: file, Regions: []string{"RegionOne"}, Auth: cloud.Auth{Password: "vault"}},
 			user: map[string]string{"demo": "from-vault"}, region: "RegionOne"},
 		"an openrc file": {env: map[string]string{"OS_AUTH_URL": b.URL, "OS_USERNAME": "env", "OS_PASSWORD": "from-env", "OS_PROJECT_NAME": "demo",
 			"OS_USER_DOMAIN_NAME": "Default", "OS_PROJECT_DOMAIN_NAME": "Default", "OS_REGION_NAME": "RegionTwo", "OS_INTERFACE": "admin"}, region: "RegionTwo"},
@@ -137,8 +138,8 @@ func TestCredentials(t *testing.T) {
 			"OS_REGION_NAME": "RegionOne"}, region: "RegionOne"},
 		"an openrc file of an application": {env: map[string]string{"OS_AUTH_URL": b.URL, "OS_APPLICATION_CREDENTIAL_ID": "env-app",
 			"OS_APPLICATION_CREDENTIAL_SECRET": "env-secret", "OS_REGION_NAME": "RegionOne"}, region: "RegionOne"},
-		"all in the configuration": {env: map[string]string{"OS_CLOUD": "nonsense"}, opt: openstack.Options{Regions: []string{"RegionTwo", "RegionOne"},
-			Auth: openstack.Auth{URL: b.URL, Username: "configured", UserDomain: "Default", Project: "demo", ProjectDomain: "Default", Password: "vault"}}, region: "RegionTwo"},
+		"all in the configuration": {env: map[string]string{"OS_CLOUD": "nonsense"}, opt: cloud.Access{Regions: []string{"RegionTwo", "RegionOne"},
+			Auth: cloud.Auth{URL: b.URL, Username: "configured", UserDomain: "Default", Project: "demo", ProjectDomain: "Default", Password: "vault"}}, region: "RegionTwo"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, n := range []string{"OS_CLOUD", "OS_CLIENT_CONFIG_FILE", "OS_AUTH_URL", "OS_USERNAME", "OS_PASSWORD", "OS_PROJECT_NAME", "OS_REGION_NAME", "OS_INTERFACE"} {
@@ -153,9 +154,9 @@ func TestCredentials(t *testing.T) {
 			}
 			secrets := newVault("")
 			secrets.set("vault", "from-vault")
-			tc.opt.Flavor, tc.opt.Image, tc.opt.Network = "m1.tiny", "cirros", "private"
+			opt := openstack.Options{Access: tc.opt, Flavor: "m1.tiny", Image: "cirros", Network: "private"}
 			p, err := openstack.New(provider.Config{Name: "cloud", Installation: "acme", Secret: secrets.read, Decode: func(into any) error {
-				*into.(*openstack.Options) = tc.opt
+				*into.(*openstack.Options) = opt
 				return nil
 			}})
 			if err != nil {

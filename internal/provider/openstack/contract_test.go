@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tollgate-dev/tollgate/internal/openstack/cloud"
 	"github.com/tollgate-dev/tollgate/internal/provider/openstack"
 	"github.com/tollgate-dev/tollgate/internal/provider/openstack/openstacksim"
 	"github.com/tollgate-dev/tollgate/internal/provider/openstack/openstacktest"
@@ -31,7 +32,7 @@ func TestContract(t *testing.T) {
 		"old cloud":   {sim: openstacksim.Options{Microversion: "2.25", NoVolumes: true}},
 		"soft delete": {sim: openstacksim.Options{SoftDelete: true}},
 		"application credential": {config: func(o *openstack.Options) {
-			o.Auth = openstack.Auth{URL: o.Auth.URL, ApplicationCredentialID: "app", ApplicationCredentialSecret: "cloud-secret"}
+			o.Auth = cloud.Auth{URL: o.Auth.URL, ApplicationCredentialID: "app", ApplicationCredentialSecret: "cloud-secret"}
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -16,6 +16,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/keypairs"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
 
+	"github.com/tollgate-dev/tollgate/internal/openstack/cloud"
 	"github.com/tollgate-dev/tollgate/internal/provider"
 )
 
@@ -75,17 +76,17 @@ func (p *Provider) idOf(r *region, s *server) provider.InstanceID {
 	if s == nil {
 		return ""
 	}
-	return instanceKey{r.name, s.ID, s.Name}.id()
+	return instanceKey{r.Name, s.ID, s.Name}.id()
 }
 
 // placed is the region of a request.
 func (p *Provider) placed(ctx context.Context, req provider.CreateRequest) (*region, error) {
-	s, err := p.connect(ctx)
+	s, err := p.cloud.Connect(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if name := req.Placement.Region; name != "" && !slices.Contains(s.order, name) {
-		return nil, &errPlace{"placement.region", name, "want one of " + strings.Join(s.order, ", ")}
+	if name := req.Placement.Region; name != "" && !slices.Contains(s.Order, name) {
+		return nil, cloud.BadPlace("placement.region", name, "want one of "+strings.Join(s.Order, ", "))
 	}
 	return p.at(ctx, req.Placement.Region)
 }
@@ -209,7 +210,7 @@ func (p *Provider) make(ctx context.Context, r *region, o order) (*server, error
 		last, m = err, made{}
 		r.catalog.forget(ctx)
 	}
-	return nil, provider.Wrap(provider.Transient, provider.OpCreate, p.name, o.req.Name, stable(last))
+	return nil, provider.Wrap(provider.Transient, provider.OpCreate, p.name, o.req.Name, cloud.Stable(last))
 }
 
 // order asks for the server.
@@ -249,11 +250,11 @@ func (p *Provider) order(ctx context.Context, r *region, o order, m made) (strin
 	var s struct {
 		ID string `json:"id"`
 	}
-	if err := servers.Create(ctx, r.compute, body, nil).ExtractInto(&s); err != nil {
+	if err := servers.Create(ctx, r.Compute, body, nil).ExtractInto(&s); err != nil {
 		return "", err
 	}
 	if !uuidForm.MatchString(s.ID) {
-		return "", errAnswer
+		return "", cloud.ErrAnswer
 	}
 	return s.ID, nil
 }

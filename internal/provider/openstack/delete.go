@@ -16,6 +16,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/layer3/floatingips"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/ports"
 
+	"github.com/tollgate-dev/tollgate/internal/openstack/cloud"
 	"github.com/tollgate-dev/tollgate/internal/provider"
 )
 
@@ -103,14 +104,14 @@ func (p *Provider) deleteServer(ctx context.Context, r *region, s server) error 
 		var err error
 		switch {
 		case s.Status == "SOFT_DELETED" && s.Task == "" && !forced:
-			err, forced = servers.ForceDelete(ctx, r.compute, s.ID).ExtractErr(), true
+			err, forced = servers.ForceDelete(ctx, r.Compute, s.ID).ExtractErr(), true
 		case s.ending() || asks > 0 && try%askAgain != 0:
 		case asks == mostAsks:
 			return fmt.Errorf("server %s does not go, it is %s: %s", s.ID, s.Status, cmp.Or(s.Fault.Message, "no fault is known"))
 		default:
-			err, asks = servers.Delete(ctx, r.compute, s.ID).ExtractErr(), asks+1
+			err, asks = servers.Delete(ctx, r.Compute, s.ID).ExtractErr(), asks+1
 		}
-		if notThere(err) {
+		if cloud.NotThere(err) {
 			return nil
 		}
 		if err != nil {
@@ -137,7 +138,7 @@ func (p *Provider) deleteParts(ctx context.Context, r *region, key instanceKey, 
 	if what.port {
 		errs = append(errs, p.deletePorts(ctx, r, key))
 	}
-	if what.volume && r.volume != nil {
+	if what.volume && r.Volume != nil {
 		errs = append(errs, p.deleteVolumes(ctx, r, key))
 	}
 	return errors.Join(errs...)
@@ -151,7 +152,7 @@ func (p *Provider) deleteFloating(ctx context.Context, r *region, instance strin
 	errs := []error{err}
 	for _, f := range there {
 		if p.ours(f.label()) {
-			errs = append(errs, gone(floatingips.Delete(ctx, r.network, f.ID).ExtractErr()))
+			errs = append(errs, gone(floatingips.Delete(ctx, r.Network, f.ID).ExtractErr()))
 		}
 	}
 	return errors.Join(errs...)
@@ -166,7 +167,7 @@ func (p *Provider) deletePorts(ctx context.Context, r *region, key instanceKey) 
 		case x.Device != "" && x.Device != key.server:
 			p.log.WarnContext(ctx, "a port was given to another server and stays", "instance", key.name, "server", x.Device)
 		default:
-			errs = append(errs, gone(ports.Delete(ctx, r.network, x.ID).ExtractErr()))
+			errs = append(errs, gone(ports.Delete(ctx, r.Network, x.ID).ExtractErr()))
 		}
 	}
 	return errors.Join(errs...)
@@ -192,11 +193,11 @@ func (p *Provider) volume(ctx context.Context, r *region, id string) (*volume, e
 	var doc struct {
 		Volume *volume `json:"volume"`
 	}
-	if _, err := r.volume.Get(ctx, r.volume.ServiceURL("volumes", id), &doc, &gophercloud.RequestOpts{OkCodes: []int{http.StatusOK}}); err != nil {
+	if _, err := r.Volume.Get(ctx, r.Volume.ServiceURL("volumes", id), &doc, &gophercloud.RequestOpts{OkCodes: []int{http.StatusOK}}); err != nil {
 		return nil, gone(err)
 	}
 	if doc.Volume == nil || doc.Volume.ID != id {
-		return nil, errAnswer
+		return nil, cloud.ErrAnswer
 	}
 	return doc.Volume, nil
 }
@@ -212,12 +213,12 @@ func (p *Provider) deleteVolume(ctx context.Context, r *region, v volume) error 
 		switch {
 		case v.Status == "deleting":
 		case v.server() != "" && !detached:
-			err, detached = volumeattach.Delete(ctx, r.compute, v.server(), v.ID).ExtractErr(), true
-			if notThere(err) || statusOf(err) == http.StatusConflict {
+			err, detached = volumeattach.Delete(ctx, r.Compute, v.server(), v.ID).ExtractErr(), true
+			if cloud.NotThere(err) || cloud.StatusOf(err) == http.StatusConflict {
 				err = nil // the server is going, and lets go of it
 			}
 		case (v.Status == "available" || v.Status == "error") && !deleted:
-			if err = volumes.Delete(ctx, r.volume, v.ID, nil).ExtractErr(); statusOf(err) == http.StatusBadRequest {
+			if err = volumes.Delete(ctx, r.Volume, v.ID, nil).ExtractErr(); cloud.StatusOf(err) == http.StatusBadRequest {
 				err = nil // it is in use again, or not quite free: look again
 			} else {
 				deleted = true
@@ -225,7 +226,7 @@ func (p *Provider) deleteVolume(ctx context.Context, r *region, v volume) error 
 		case v.Status == "error_deleting":
 			return fmt.Errorf("volume %s: its delete ended in error", v.ID)
 		}
-		if notThere(err) {
+		if cloud.NotThere(err) {
 			return nil
 		}
 		if err != nil {
@@ -244,7 +245,7 @@ func (p *Provider) deleteVolume(ctx context.Context, r *region, v volume) error 
 
 // gone is the error, or nil when it says that there is nothing.
 func gone(err error) error {
-	if notThere(err) {
+	if cloud.NotThere(err) {
 		return nil
 	}
 	return err

@@ -3,26 +3,9 @@ package openstack
 import (
 	"context"
 	"sync"
+
+	"github.com/tollgate-dev/tollgate/internal/openstack/cloud"
 )
-
-// gate is a lock that is held while requests are made: who waits for it goes
-// when its context ends. The zero value is open.
-type gate struct {
-	once sync.Once
-	held chan struct{}
-}
-
-func (g *gate) lock(ctx context.Context) error {
-	g.once.Do(func() { g.held = make(chan struct{}, 1) })
-	select {
-	case g.held <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
-func (g *gate) unlock() { <-g.held }
 
 // nameLocks lets one create of a name run at a time in this process, so that it
 // does not race with itself; other processes are met at the backend. The zero
@@ -33,7 +16,7 @@ type nameLocks struct {
 }
 
 type nameGate struct {
-	gate
+	cloud.Gate
 	users int
 }
 
@@ -57,11 +40,11 @@ func (n *nameLocks) lock(ctx context.Context, name string) (func(), error) {
 			delete(n.gates, name)
 		}
 	}
-	if err := g.lock(ctx); err != nil {
+	if err := g.Lock(ctx); err != nil {
 		leave()
 		return nil, err
 	}
-	return func() { g.unlock(); leave() }, nil
+	return func() { g.Unlock(); leave() }, nil
 }
 
 // progress remembers what creates that were cut off have made, so that the next

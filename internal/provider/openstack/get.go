@@ -16,11 +16,9 @@ import (
 
 	"github.com/gophercloud/gophercloud/v2"
 
+	"github.com/tollgate-dev/tollgate/internal/openstack/cloud"
 	"github.com/tollgate-dev/tollgate/internal/provider"
 )
-
-// errAnswer is an answer that is no JSON of the form that was asked for.
-var errAnswer = errors.New("the answer lacks the object that was asked for")
 
 // server is what we read of a server. Everything but the id may be missing.
 type server struct {
@@ -104,14 +102,14 @@ func (p *Provider) server(ctx context.Context, r *region, id string) (*server, e
 	var doc struct {
 		Server *server `json:"server"`
 	}
-	if _, err := r.compute.Get(ctx, r.compute.ServiceURL("servers", id), &doc, &gophercloud.RequestOpts{OkCodes: []int{http.StatusOK}}); err != nil {
-		if notThere(err) {
+	if _, err := r.Compute.Get(ctx, r.Compute.ServiceURL("servers", id), &doc, &gophercloud.RequestOpts{OkCodes: []int{http.StatusOK}}); err != nil {
+		if cloud.NotThere(err) {
 			return nil, nil
 		}
 		return nil, err
 	}
 	if doc.Server == nil || doc.Server.ID != id {
-		return nil, errAnswer
+		return nil, cloud.ErrAnswer
 	}
 	return doc.Server, nil
 }
@@ -119,7 +117,7 @@ func (p *Provider) server(ctx context.Context, r *region, id string) (*server, e
 // serversNamed reads the servers of exactly this name. The service matches names
 // by regular expressions.
 func (p *Provider) serversNamed(ctx context.Context, r *region, name string) ([]server, error) {
-	all, err := list[server](ctx, r.compute, "servers/detail", "servers", url.Values{"name": {"^" + regexp.QuoteMeta(name) + "$"}}, p.opt.PageSize)
+	all, err := cloud.List[server](ctx, r.Compute, "servers/detail", "servers", url.Values{"name": {"^" + regexp.QuoteMeta(name) + "$"}}, p.opt.PageSize)
 	if err != nil {
 		return nil, err
 	}
@@ -240,7 +238,7 @@ func (p *Provider) managed(ctx context.Context, r *region, sel provider.Selector
 		}
 		q.Set("tags", tags)
 	}
-	all, err := list[server](ctx, r.compute, "servers/detail", "servers", q, p.opt.PageSize)
+	all, err := cloud.List[server](ctx, r.Compute, "servers/detail", "servers", q, p.opt.PageSize)
 	if err != nil {
 		return nil, err
 	}
@@ -254,9 +252,9 @@ func (p *Provider) managed(ctx context.Context, r *region, sel provider.Selector
 // empty.
 func (p *Provider) instance(ctx context.Context, r *region, s server) provider.Instance {
 	in := provider.Instance{
-		ID: instanceKey{r.name, s.ID, s.Name}.id(), Name: s.Name, IP: p.addressOf(s), RawState: s.Status,
+		ID: instanceKey{r.Name, s.ID, s.Name}.id(), Name: s.Name, IP: p.addressOf(s), RawState: s.Status,
 		Marks: marksOf(s.Metadata), CreatedAt: s.Created,
-		Placement: provider.Placement{Region: r.name, Zone: s.Zone, MachineType: cmp.Or(s.Flavor.Name, s.Flavor.ID)},
+		Placement: provider.Placement{Region: r.Name, Zone: s.Zone, MachineType: cmp.Or(s.Flavor.Name, s.Flavor.ID)},
 	}
 	in.State = p.Map(ctx, s.Status, in.ID)
 	switch {

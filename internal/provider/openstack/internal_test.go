@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/gophercloud/gophercloud/v2"
 
+	"github.com/tollgate-dev/tollgate/internal/openstack/cloud"
 	"github.com/tollgate-dev/tollgate/internal/provider"
 )
 
@@ -54,7 +55,7 @@ func newProvider(t *testing.T) *Provider {
 			return provider.NewSensitive([]byte("hunter2-hunter2")), nil
 		},
 		Decode: func(into any) error {
-			*into.(*Options) = Options{Network: "n", Auth: Auth{URL: "http://127.0.0.1:1/v3", Username: "u", Project: "p", Password: "pw"}}
+			*into.(*Options) = Options{Network: "n", Access: cloud.Access{Auth: cloud.Auth{URL: "http://127.0.0.1:1/v3", Username: "u", Project: "p", Password: "pw"}}}
 			return nil
 		}})
 	if err != nil {
@@ -150,11 +151,11 @@ func TestClassify(t *testing.T) {
 		"a redirect":                     {provider.OpGet, refusal(302, nil, ""), transient},
 		"nothing at all":                 {provider.OpGet, io.ErrUnexpectedEOF, transient},
 		"a token that is not renewed": {provider.OpGet, &gophercloud.ErrUnableToReauthenticate{ErrOriginal: nova(401, "error", "x"),
-			ErrReauth: &errLogin{errors.New("x"), nova(503, "error", "down")}}, transient},
+			ErrReauth: &cloud.LoginError{Text: errors.New("x"), Err: nova(503, "error", "down")}}, transient},
 		"a token that may not be renewed": {provider.OpGet, &gophercloud.ErrUnableToReauthenticate{ErrOriginal: nova(401, "error", "x"),
-			ErrReauth: &errLogin{errors.New("x"), nova(401, "error", "no")}}, want{provider.Permanent, provider.ReasonUnauthorized, 0}},
+			ErrReauth: &cloud.LoginError{Text: errors.New("x"), Err: nova(401, "error", "no")}}, want{provider.Permanent, provider.ReasonUnauthorized, 0}},
 		"after a new login": {provider.OpCreate, &gophercloud.ErrErrorAfterReauthentication{ErrOriginal: nova(403, "forbidden", "Quota exceeded for ram: x")}, want{provider.QuotaExceeded, "", 0}},
-		"no credentials":    {provider.OpGet, &errCredentials{errors.New("no such file")}, want{provider.Transient, provider.ReasonUnauthorized, 0}},
+		"no credentials":    {provider.OpGet, &cloud.CredentialsError{Err: errors.New("no such file")}, want{provider.Transient, provider.ReasonUnauthorized, 0}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -178,7 +179,7 @@ func TestClassifyHidesSecrets(t *testing.T) {
 func TestInstance(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t)
-	r := &region{name: "RegionOne"}
+	r := &region{Region: &cloud.Region{Name: "RegionOne"}}
 	for name, want := range map[string]provider.Instance{
 		"server-get-active":          {State: provider.StateRunning, RawState: "ACTIVE"},
 		"server-get-build":           {State: provider.StateProvisioning, RawState: "BUILD"},
@@ -283,22 +284,6 @@ func TestParts(t *testing.T) {
 	for _, text := range []string{"", "fp", "x", "pp", "nonep"} {
 		if _, ok := parseParts(text); ok {
 			t.Errorf("%q is taken", text)
-		}
-	}
-}
-
-func TestVersioned(t *testing.T) {
-	t.Parallel()
-	for in, want := range map[string]string{
-		"https://c:8774/v2.1":      "https://c:8774/v2.1/",
-		"https://c:8774/v2.1/abc/": "https://c:8774/v2.1/abc/",
-		"https://c/compute":        "https://c/compute/v9/",
-		"https://c":                "https://c/v9/",
-		"https://v1.example.com/":  "https://v1.example.com/v9/",
-		"https://c/volume/v3/p1":   "https://c/volume/v3/p1/",
-	} {
-		if got := versioned(in, "v9"); got != want {
-			t.Errorf("%s: %s, want %s", in, got, want)
 		}
 	}
 }

@@ -9,19 +9,16 @@
 // The marks are in the calls that make things: a server's in its metadata, with
 // tags beside them that listings filter by, a volume's in its metadata, a port's
 // and a floating IP's in their descriptions.
-//
-// The vendor's library neither retries nor backs off here: Temporal retries. It
-// logs in again when a token has expired, once per request.
 package openstack
 
 import (
 	"context"
 	"log/slog"
-	"sync/atomic"
+	"net/http"
+	"sync"
 	"time"
 
-	"github.com/gophercloud/gophercloud/v2"
-
+	"github.com/tollgate-dev/tollgate/internal/openstack/cloud"
 	"github.com/tollgate-dev/tollgate/internal/provider"
 )
 
@@ -70,11 +67,9 @@ type Provider struct {
 	installation string
 	opt          options
 	log          *slog.Logger
-	secret       func(ctx context.Context, name string) (provider.Sensitive, error)
 
-	client  *gophercloud.ProviderClient // with the token
-	login   gate                        // held while the first login is made
-	session atomic.Pointer[session]
+	cloud    *cloud.Cloud
+	catalogs sync.Map // *catalog by the region's name
 
 	names    nameLocks
 	progress progress
@@ -98,10 +93,16 @@ func New(cfg provider.Config) (*Provider, error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	p := &Provider{name: cfg.Name, installation: cfg.Installation, opt: opt, secret: cfg.Secret, log: log.With("provider", cfg.Name)}
+	p := &Provider{name: cfg.Name, installation: cfg.Installation, opt: opt, log: log.With("provider", cfg.Name)}
 	p.StateMap = provider.NewStateMap(p.log, states())
-	p.client = p.newClient(cfg)
-	if opt.insecure {
+	needs := []string{cloud.Network, cloud.Image}
+	if opt.Volume.SizeGB > 0 {
+		needs = append(needs, cloud.Volume)
+	}
+	p.cloud = cloud.New(opt.target, cloud.Config{Secret: cfg.Secret, Needs: needs, Wrap: func(base http.RoundTripper) http.RoundTripper {
+		return cfg.WithBudget(base, opt.target.Account)
+	}})
+	if opt.target.Insecure {
 		p.log.Warn("the certificates of this provider's API are not checked", "field", "verify")
 	}
 	return p, nil

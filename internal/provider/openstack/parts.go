@@ -14,6 +14,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/layer3/floatingips"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/ports"
 
+	"github.com/tollgate-dev/tollgate/internal/openstack/cloud"
 	"github.com/tollgate-dev/tollgate/internal/provider"
 )
 
@@ -69,7 +70,7 @@ func (v volume) server() string {
 
 // portsOf lists the ports of an instance, the one that stays first.
 func (p *Provider) portsOf(ctx context.Context, r *region, instance string) ([]port, error) {
-	all, err := list[port](ctx, r.network, "ports", "ports", url.Values{"name": {namePort(instance)}}, 0)
+	all, err := cloud.List[port](ctx, r.Network, "ports", "ports", url.Values{"name": {namePort(instance)}}, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +83,7 @@ func (p *Provider) portsOf(ctx context.Context, r *region, instance string) ([]p
 
 // floatingOf lists the floating IPs of an instance. They have no name.
 func (p *Provider) floatingOf(ctx context.Context, r *region, q url.Values, instance string) ([]floatingIP, error) {
-	all, err := list[floatingIP](ctx, r.network, "floatingips", "floatingips", q, 0)
+	all, err := cloud.List[floatingIP](ctx, r.Network, "floatingips", "floatingips", q, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +95,7 @@ func (p *Provider) floatingOf(ctx context.Context, r *region, q url.Values, inst
 }
 
 func (p *Provider) volumesOf(ctx context.Context, r *region, instance string) ([]volume, error) {
-	all, err := list[volume](ctx, r.volume, "volumes/detail", "volumes", url.Values{"name": {nameVolume(instance)}}, p.opt.PageSize)
+	all, err := cloud.List[volume](ctx, r.Volume, "volumes/detail", "volumes", url.Values{"name": {nameVolume(instance)}}, p.opt.PageSize)
 	if err != nil {
 		return nil, err
 	}
@@ -164,11 +165,11 @@ func (p *Provider) ensurePort(ctx context.Context, r *region, o order, m *made) 
 		opts.SecurityGroups = &o.place.groups
 	}
 	var x port
-	if err := ports.Create(ctx, r.network, opts).ExtractInto(&x); err != nil {
+	if err := ports.Create(ctx, r.Network, opts).ExtractInto(&x); err != nil {
 		return "", err
 	}
 	if x.ID == "" {
-		return "", errAnswer
+		return "", cloud.ErrAnswer
 	}
 	m.port = x.ID
 	return "", nil
@@ -190,10 +191,10 @@ func (p *Provider) ensureFloating(ctx context.Context, r *region, o order, m *ma
 		}
 	}
 	var x floatingIP
-	err = floatingips.Create(ctx, r.network, floatingips.CreateOpts{
+	err = floatingips.Create(ctx, r.Network, floatingips.CreateOpts{
 		FloatingNetworkID: o.place.floating, PortID: m.port, Description: o.label().String(),
 	}).ExtractInto(&x)
-	if typeOf(err) == typeHasFloating {
+	if cloud.TypeOf(err) == cloud.TypeHasFloating {
 		// An answer was lost, or somebody makes the same instance beside us.
 		if there, lerr := p.floatingOf(ctx, r, url.Values{"port_id": {m.port}}, o.req.Name); lerr != nil {
 			return lerr
@@ -205,7 +206,7 @@ func (p *Provider) ensureFloating(ctx context.Context, r *region, o order, m *ma
 		return err
 	}
 	if x.ID == "" {
-		return errAnswer
+		return cloud.ErrAnswer
 	}
 	m.floating = x.ID
 	return nil
@@ -214,7 +215,7 @@ func (p *Provider) ensureFloating(ctx context.Context, r *region, o order, m *ma
 // associate gives a floating IP of the instance to its port, if it is not yet.
 func (p *Provider) associate(ctx context.Context, r *region, f floatingIP, m *made) error {
 	if f.Port != m.port {
-		if err := floatingips.Update(ctx, r.network, f.ID, floatingips.UpdateOpts{PortID: &m.port}).Err; err != nil {
+		if err := floatingips.Update(ctx, r.Network, f.ID, floatingips.UpdateOpts{PortID: &m.port}).Err; err != nil {
 			return err
 		}
 	}
@@ -250,11 +251,11 @@ func (p *Provider) ensureVolume(ctx context.Context, r *region, o order, m *made
 			opts.ImageID = o.place.image
 		}
 		var x volume
-		if err := volumes.Create(ctx, r.volume, opts, nil).ExtractInto(&x); err != nil {
+		if err := volumes.Create(ctx, r.Volume, opts, nil).ExtractInto(&x); err != nil {
 			return "", err
 		}
 		if x.ID == "" {
-			return "", errAnswer
+			return "", cloud.ErrAnswer
 		}
 		v = &x
 	}

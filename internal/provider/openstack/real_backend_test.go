@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tollgate-dev/tollgate/internal/openstack/cloud"
 	"github.com/tollgate-dev/tollgate/internal/provider"
 	"github.com/tollgate-dev/tollgate/internal/provider/openstack"
 	"github.com/tollgate-dev/tollgate/internal/provider/openstack/openstacksim"
@@ -181,7 +182,7 @@ func (b *realBackend) open(tb testing.TB, cfg provider.Config, credential string
 	})
 	cfg.Decode = func(into any) error {
 		o := openstack.Options{
-			Auth:   openstack.Auth{URL: b.identity, Username: b.project, Project: b.project, Password: "cloud-password"},
+			Access: cloud.Access{Auth: cloud.Auth{URL: b.identity, Username: b.project, Project: b.project, Password: "cloud-password"}},
 			Flavor: "m1.tiny", Image: "cirros", Network: "shared", Poll: 500 * time.Millisecond, WaitLimit: 4 * time.Minute, PageSize: 4,
 		}
 		if change != nil {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tollgate-dev/tollgate/internal/openstack/cloud"
 	"github.com/tollgate-dev/tollgate/internal/provider"
 	"github.com/tollgate-dev/tollgate/internal/provider/openstack"
 	"github.com/tollgate-dev/tollgate/internal/provider/openstack/openstacktest"
@@ -85,7 +86,7 @@ func TestApplicationCredentialOnTheRealServices(t *testing.T) {
 	id := create(t, user, request("proxy-a"))
 	app := b.applicationCredential(t, "correct")
 	p := b.open(t, provider.Config{Name: "cloud", Installation: "acme", Secret: newVault(app.Secret).read}, "correct", func(o *openstack.Options) {
-		o.Auth = openstack.Auth{URL: o.Auth.URL, ApplicationCredentialID: app.ID, ApplicationCredentialSecret: "cloud-password"}
+		o.Auth = cloud.Auth{URL: o.Auth.URL, ApplicationCredentialID: app.ID, ApplicationCredentialSecret: "cloud-password"}
 	})
 	if _, err := p.Get(t.Context(), id); err != nil {
 		t.Fatal(err)

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tollgate-dev/tollgate/internal/openstack/cloud"
 	"github.com/tollgate-dev/tollgate/internal/provider"
 	"github.com/tollgate-dev/tollgate/internal/provider/openstack"
 	"github.com/tollgate-dev/tollgate/internal/provider/openstack/openstacksim"
@@ -96,7 +97,7 @@ func TestRevokedApplicationCredential(t *testing.T) {
 	secrets := newVault("app-secret")
 	p := b.Open(t, provider.Config{Name: "cloud", Installation: "acme", Secret: secrets.read}, func(o *openstack.Options) {
 		everything(o)
-		o.Auth = openstack.Auth{URL: b.URL, ApplicationCredentialID: "app", ApplicationCredentialSecret: "cloud-password"}
+		o.Auth = cloud.Auth{URL: b.URL, ApplicationCredentialID: "app", ApplicationCredentialSecret: "cloud-password"}
 	})
 	req := request("proxy-a")
 	id := create(t, p, req)

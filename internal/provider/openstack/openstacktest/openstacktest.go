@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tollgate-dev/tollgate/internal/openstack/cloud"
 	"github.com/tollgate-dev/tollgate/internal/provider"
 	"github.com/tollgate-dev/tollgate/internal/provider/openstack"
 	"github.com/tollgate-dev/tollgate/internal/provider/openstack/openstacksim"
@@ -41,7 +42,7 @@ func NewBackend(tb testing.TB, o openstacksim.Options) *Backend {
 // Options are a configuration for the cloud, changed by change.
 func (b *Backend) Options(change func(*openstack.Options)) openstack.Options {
 	o := openstack.Options{
-		Auth:   openstack.Auth{URL: b.URL, Username: "demo", Project: "demo", Password: "cloud-password"},
+		Access: cloud.Access{Auth: cloud.Auth{URL: b.URL, Username: "demo", Project: "demo", Password: "cloud-password"}},
 		Flavor: "m1.tiny", Image: "debian-13", Network: "private", SecurityGroups: []string{"default"}, Poll: 2 * time.Millisecond, PageSize: 4,
 	}
 	if change != nil {

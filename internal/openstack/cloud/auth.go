@@ -1,4 +1,4 @@
-package openstack
+package cloud
 
 import (
 	"cmp"
@@ -7,7 +7,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"net/url"
 	"os"
 	"strings"
 
@@ -17,18 +16,18 @@ import (
 	"github.com/tollgate-dev/tollgate/internal/provider"
 )
 
-// access is how to get into a cloud, without the secrets of the configuration.
-type access struct {
+// login is how to get into a cloud, without the secrets of the configuration.
+type login struct {
 	auth     gophercloud.AuthOptions
 	region   string
 	endpoint string // public, internal or admin
 	tls      *tls.Config
 }
 
-// readAccess reads clouds.yaml or OS_* and lays the configuration over it. It is
+// read reads clouds.yaml or OS_* and lays the configuration over it. It is
 // read again for each login, so that rotated credentials need no restart.
-func (o *Options) readAccess() (access, error) {
-	var a access
+func (o *Access) read() (login, error) {
+	var a login
 	var err error
 	switch cloud := cmp.Or(o.Cloud, os.Getenv("OS_CLOUD")); {
 	case o.Auth.URL != "" && o.Cloud == "":
@@ -39,14 +38,14 @@ func (o *Options) readAccess() (access, error) {
 		a = fromEnv(os.Getenv)
 		a.tls, err = tlsFor(o.CAFile, os.Getenv("OS_CACERT"))
 	default:
-		return access{}, errors.New("auth.url: is required unless cloud, OS_CLOUD or OS_AUTH_URL is set")
+		return login{}, errors.New("auth.url: is required unless cloud, OS_CLOUD or OS_AUTH_URL is set")
 	}
 	if err != nil {
-		return access{}, err
+		return login{}, err
 	}
 	if a.tls == nil {
 		if a.tls, err = tlsFor(o.CAFile, ""); err != nil {
-			return access{}, err
+			return login{}, err
 		}
 	}
 	o.Auth.over(&a.auth)
@@ -54,7 +53,7 @@ func (o *Options) readAccess() (access, error) {
 	return a, nil
 }
 
-func (o *Options) fromClouds(cloud string) (access, error) {
+func (o *Access) fromClouds(cloud string) (login, error) {
 	opts := []clouds.ParseOption{clouds.WithCloudName(cloud)}
 	if o.CloudsFile != "" {
 		opts = append(opts, clouds.WithLocations(o.CloudsFile))
@@ -64,13 +63,13 @@ func (o *Options) fromClouds(cloud string) (access, error) {
 	}
 	ao, eo, tc, err := clouds.Parse(opts...)
 	if err != nil {
-		return access{}, fmt.Errorf("cloud: %w", err)
+		return login{}, fmt.Errorf("cloud: %w", err)
 	}
-	return access{auth: ao, region: eo.Region, endpoint: string(eo.Availability), tls: tc}, nil
+	return login{auth: ao, region: eo.Region, endpoint: string(eo.Availability), tls: tc}, nil
 }
 
 // fromEnv reads the variables that the openstack command reads.
-func fromEnv(env func(string) string) access {
+func fromEnv(env func(string) string) login {
 	one := func(names ...string) string {
 		for _, n := range names {
 			if v := env(n); v != "" {
@@ -95,7 +94,7 @@ func fromEnv(env func(string) string) access {
 		ao.Scope = &gophercloud.AuthScope{ProjectName: ao.TenantName,
 			DomainID: one("OS_PROJECT_DOMAIN_ID"), DomainName: env("OS_PROJECT_DOMAIN_NAME")}
 	}
-	return access{auth: ao, region: env("OS_REGION_NAME"), endpoint: one("OS_INTERFACE", "OS_ENDPOINT_TYPE")}
+	return login{auth: ao, region: env("OS_REGION_NAME"), endpoint: one("OS_INTERFACE", "OS_ENDPOINT_TYPE")}
 }
 
 // over lays the configuration's credentials over others. Naming a user, a
@@ -170,65 +169,32 @@ func tlsFor(files ...string) (*tls.Config, error) {
 	return nil, nil
 }
 
-func (o *options) checkAuth(c *check) {
-	a, err := o.readAccess()
-	if err != nil {
-		c.bad("%w", err)
-		return
-	}
-	o.tls = a.tls
-	o.insecure = a.tls != nil && a.tls.InsecureSkipVerify
-	o.auth = a.auth
-	u, err := url.Parse(a.auth.IdentityEndpoint)
-	switch {
-	case err != nil: // its text would repeat a password in the URL
-		c.bad("auth.url: is no URL: want one such as https://cloud.example.com:5000/v3")
-		return
-	case (u.Scheme != "https" && u.Scheme != "http") || u.Host == "" || u.User != nil || u.RawQuery != "":
-		c.bad("auth.url: %q is no base URL: want one such as https://cloud.example.com:5000/v3", u.Redacted())
-	}
-	ao := a.auth
-	app := ao.ApplicationCredentialID != "" || ao.ApplicationCredentialName != ""
-	switch {
-	case app && o.Auth.ApplicationCredentialSecret == "" && ao.ApplicationCredentialSecret == "":
-		c.bad("auth.applicationCredentialSecret: is required with an application credential: the name of a secret")
-	case !app && ao.TokenID == "" && ao.Username == "" && ao.UserID == "":
-		c.bad("auth.username: is required, or auth.userID, or auth.applicationCredentialID")
-	case !app && ao.TokenID == "" && o.Auth.Password == "" && ao.Password == "":
-		c.bad("auth.password: is required: the name of a secret")
-	case !app && ao.TenantID == "" && ao.TenantName == "" && ao.Scope == nil:
-		c.bad("auth.project: is required, or auth.projectID")
-	}
-	o.account = strings.Join([]string{TypeName, u.Host, cmp.Or(ao.TenantID, ao.TenantName, ao.ApplicationCredentialID,
-		ao.ApplicationCredentialName), cmp.Or(ao.UserID, ao.Username)}, "/")
-}
-
 // credentials are those to log in with, as they are now, and what of them is
 // secret.
-func (p *Provider) credentials(ctx context.Context) (access, []provider.Sensitive, error) {
-	a, err := p.opt.readAccess()
+func (c *Cloud) credentials(ctx context.Context) (login, []provider.Sensitive, error) {
+	a, err := c.target.read()
 	if err != nil {
-		return access{}, nil, &errCredentials{err}
+		return login{}, nil, &CredentialsError{err}
 	}
 	for _, s := range []struct {
 		name string
 		into *string
 	}{
-		{p.opt.Auth.Password, &a.auth.Password},
-		{p.opt.Auth.ApplicationCredentialSecret, &a.auth.ApplicationCredentialSecret},
+		{c.target.Auth.Password, &a.auth.Password},
+		{c.target.Auth.ApplicationCredentialSecret, &a.auth.ApplicationCredentialSecret},
 	} {
 		if s.name == "" {
 			continue
 		}
-		if p.secret == nil {
-			return access{}, nil, &errCredentials{fmt.Errorf("secret %q: there are no secrets", s.name)}
+		if c.secret == nil {
+			return login{}, nil, &CredentialsError{fmt.Errorf("secret %q: there are no secrets", s.name)}
 		}
-		v, err := p.secret(ctx, s.name)
+		v, err := c.secret(ctx, s.name)
 		if err != nil {
-			return access{}, nil, &errCredentials{err}
+			return login{}, nil, &CredentialsError{err}
 		}
 		if *s.into = strings.TrimRight(string(v.Reveal()), "\r\n"); *s.into == "" {
-			return access{}, nil, &errCredentials{fmt.Errorf("secret %q: is empty", s.name)}
+			return login{}, nil, &CredentialsError{fmt.Errorf("secret %q: is empty", s.name)}
 		}
 	}
 	var secrets []provider.Sensitive
@@ -240,8 +206,11 @@ func (p *Provider) credentials(ctx context.Context) (access, []provider.Sensitiv
 	return a, secrets, nil
 }
 
-// errCredentials are credentials that cannot be had.
-type errCredentials struct{ err error }
+// CredentialsError is for credentials that cannot be had.
+type CredentialsError struct{ Err error }
 
-func (e *errCredentials) Error() string { return "credentials: " + e.err.Error() }
-func (e *errCredentials) Unwrap() error { return e.err }
+// Error implements error.
+func (e *CredentialsError) Error() string { return "credentials: " + e.Err.Error() }
+
+// Unwrap gives the cause.
+func (e *CredentialsError) Unwrap() error { return e.Err }
