@@ -175,7 +175,7 @@ docs-check: ## fail if a generated page is stale
 .PHONY: alerts-check
 alerts-check: promtool ## fail if an alert rule is wrong, or does not fire when its test says so
 	$(BIN)/promtool check rules --lint=all --lint-fatal deploy/prometheus/alerts.yaml
-	$(BIN)/promtool test rules deploy/prometheus/alerts_test.yaml
+	$(BIN)/promtool test rules deploy/prometheus/*_test.yaml
 
 ## Clean
 

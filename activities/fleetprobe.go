@@ -76,7 +76,7 @@ func (a *Fleet) ProbeFleet(ctx context.Context, in ProbeFleetInput) (ProbeFleetR
 		failing += n
 	}
 	a.Metrics.FleetRound(in.Provider, in.Shard, metrics.Fleet{
-		Rows: t.Rows, Brake: out.Brake, Failing: failing, Refused: in.Refused,
+		At: out.At, Rows: t.Rows, Brake: out.Brake, Failing: failing, Refused: in.Refused,
 	}, maxAfterRound*in.Config.ProbeInterval.Std())
 	if out.Brake.On {
 		activity.GetLogger(ctx).Warn("probe failures are not believed", "provider", in.Provider, "shard", in.Shard,

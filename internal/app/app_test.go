@@ -97,6 +97,7 @@ func TestALifeOnARealEngine(t *testing.T) {
 	for _, want := range []string{
 		`tollgate_provider_usable{provider="one",type="local"} 1`, "tollgate_config_last_reload_successful 1",
 		`tollgate_provider_calls_total{class="OK",op="create",provider="one"} 1`, "tollgate_discovery_proxies", "temporal_",
+		`tollgate_gc_interval_seconds{provider="one"} `, `tollgate_fleet_listing_interval_seconds{provider="one"} `, `tollgate_fleet_probed_timestamp_seconds{provider="one",shard="0"} `,
 	} {
 		if !strings.Contains(metrics, want) {
 			t.Errorf("metrics lack %s", want)

@@ -2,12 +2,10 @@ package app
 
 import (
 	"bytes"
-	"encoding/json"
 	"flag"
 	"fmt"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -183,60 +181,4 @@ func documented(t *testing.T, page string) (out []metric) {
 		t.Fatalf("%s has no table of metrics", page)
 	}
 	return out
-}
-
-// Alerts and dashboard name metrics and labels that exist.
-func TestDeployedExpressionsNameRealMetrics(t *testing.T) {
-	t.Parallel()
-	known := map[string]metric{}
-	for _, m := range append(own(t), documented(t, "../../docs/how-to/reporting.md")...) {
-		known[m.name] = m
-	}
-	name := regexp.MustCompile(`\btollgate_[a-z_]+`)
-	selector := regexp.MustCompile(`\b(tollgate_[a-z_]+)\{([^}]*)\}`)
-	label := regexp.MustCompile(`([a-z_]+)\s*(?:=~|!~|!=|=)\s*"`)
-	base := func(n string) string {
-		for _, suffix := range []string{"_bucket", "_sum", "_count"} {
-			if short, ok := strings.CutSuffix(n, suffix); ok && known[short].kind == "histogram" {
-				return short
-			}
-		}
-		return n
-	}
-	used := map[string]bool{}
-	files, err := filepath.Glob("../../deploy/grafana/*.json")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no dashboards: %v", err)
-	}
-	for _, file := range append(files, "../../deploy/prometheus/alerts.yaml", "../../deploy/prometheus/alerts_test.yaml") {
-		raw, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		text := string(raw)
-		if strings.HasSuffix(file, ".json") {
-			var v any
-			if err := json.Unmarshal(raw, &v); err != nil {
-				t.Fatalf("%s: %v", file, err)
-			}
-			text = strings.ReplaceAll(text, `\"`, `"`)
-		}
-		for _, n := range name.FindAllString(text, -1) {
-			if _, ok := known[base(n)]; !ok {
-				t.Errorf("%s: there is no metric %s", file, n)
-			}
-			used[base(n)] = true
-		}
-		for _, m := range selector.FindAllStringSubmatch(text, -1) {
-			labels := append(strings.Split(known[base(m[1])].labels, ", "), "job", "instance") // those of every target
-			for _, l := range label.FindAllStringSubmatch(m[2], -1) {
-				if !slices.Contains(labels, l[1]) {
-					t.Errorf("%s: %s has no label %s, but %v", file, m[1], l[1], labels)
-				}
-			}
-		}
-	}
-	if len(used) < 20 {
-		t.Errorf("only %d metrics are used", len(used))
-	}
 }

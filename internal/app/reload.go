@@ -32,6 +32,7 @@ func (a *App) commit(ctx context.Context, v *version) error {
 		a.budgets.For(e.Name, limits(p)) // of those that were kept, too
 		a.requests.Set(e.Name, requestLimits(p))
 		a.watched.Declare(e.Name)
+		a.watched.Intervals(e.Name, p.DriftInterval, v.cfg.GC.Interval)
 		usable := a.usable.WithLabelValues(e.Name, e.Type)
 		usable.Set(1)
 		if e.Err != nil {

@@ -29,6 +29,8 @@ type Metrics struct {
 	listFailed  *prometheus.CounterVec
 	sweeps      *prometheus.CounterVec
 	sweepAt     *prometheus.GaugeVec
+	listEvery   *prometheus.GaugeVec
+	sweepEvery  *prometheus.GaugeVec
 	orphans     *prometheus.GaugeVec
 	orphansGone *prometheus.CounterVec
 	fleets      *snapshots
@@ -56,6 +58,8 @@ func New(reg prometheus.Registerer) *Metrics {
 		listFailed:  counter("tollgate_fleet_listing_failures_total", "Listings for the fleet that failed, by error class. Nothing is concluded from them.", "provider", "class"),
 		sweeps:      counter("tollgate_gc_sweeps_total", "Sweeps for orphans by outcome.", "provider", "outcome"),
 		sweepAt:     gauge("tollgate_gc_last_sweep_timestamp_seconds", "Unix time of the end of the latest sweep that could read everything.", "provider"),
+		listEvery:   gauge("tollgate_fleet_listing_interval_seconds", "Configured time between two listings of the provider.", "provider"),
+		sweepEvery:  gauge("tollgate_gc_interval_seconds", "Configured time between two sweeps for orphans.", "provider"),
 		orphans:     gauge("tollgate_gc_orphans", "Confirmed orphans of the latest sweep, before it deleted any.", "provider"),
 		orphansGone: counter("tollgate_gc_orphans_deleted_total", "Orphans that were deleted and are gone.", "provider", "kind"),
 		fleets:      newSnapshots(),
@@ -63,7 +67,7 @@ func New(reg prometheus.Registerer) *Metrics {
 		account:     newAccount(reg),
 	}
 	reg.MustRegister(m.probes, m.probeTime, m.observed, m.listed, m.instances, m.listFailed,
-		m.sweeps, m.sweepAt, m.orphans, m.orphansGone, m.fleets, m.checks)
+		m.sweeps, m.sweepAt, m.listEvery, m.sweepEvery, m.orphans, m.orphansGone, m.fleets, m.checks)
 	return m
 }
 
@@ -83,6 +87,16 @@ func (m *Metrics) Declare(providerName string) {
 	m.account.declare(providerName)
 }
 
+// Intervals says how often a provider is listed and swept, by which alerts measure
+// what is late.
+func (m *Metrics) Intervals(providerName string, listing, sweep time.Duration) {
+	if m == nil {
+		return
+	}
+	m.listEvery.WithLabelValues(providerName).Set(listing.Seconds())
+	m.sweepEvery.WithLabelValues(providerName).Set(sweep.Seconds())
+}
+
 // Forget drops everything about a provider that is no longer configured.
 func (m *Metrics) Forget(providerName string) {
 	if m == nil {
@@ -91,7 +105,8 @@ func (m *Metrics) Forget(providerName string) {
 	l := prometheus.Labels{"provider": providerName}
 	for _, v := range []interface {
 		DeletePartialMatch(prometheus.Labels) int
-	}{m.probes, m.probeTime, m.observed, m.listed, m.instances, m.listFailed, m.sweeps, m.sweepAt, m.orphans, m.orphansGone} {
+	}{m.probes, m.probeTime, m.observed, m.listed, m.instances, m.listFailed,
+		m.sweeps, m.sweepAt, m.listEvery, m.sweepEvery, m.orphans, m.orphansGone} {
 		v.DeletePartialMatch(l)
 	}
 	m.account.forget(l)
@@ -162,6 +177,8 @@ func (m *Metrics) OrphanDeleted(providerName, kind string) {
 
 // Fleet is what a probe round of one shard knows.
 type Fleet struct {
+	// At is when the round began.
+	At      time.Time
 	Rows    []api.FleetRow
 	Brake   api.FleetBrake
 	Failing int
@@ -175,6 +192,7 @@ var (
 	descLatched = prometheus.NewDesc("tollgate_fleet_latched_proxies", "Proxies that wait until the spec or the provider's configuration changes.", []string{"provider", "shard"}, nil)
 	descFailing = prometheus.NewDesc("tollgate_fleet_failing_probes", "Probes that failed in the latest round.", []string{"provider", "shard"}, nil)
 	descBraked  = prometheus.NewDesc("tollgate_fleet_braked", "1 while probe failures are not believed, by reason.", []string{"provider", "shard", "reason"}, nil)
+	descProbed  = prometheus.NewDesc("tollgate_fleet_probed_timestamp_seconds", "Unix time of the start of the latest probe round of a shard, of which its gauges are.", []string{"provider", "shard"}, nil)
 	descRefused = prometheus.NewDesc("tollgate_fleet_refused_reports", "Reports that the shard had no room for. More shards make room.", []string{"provider", "shard"}, nil)
 	descUp      = prometheus.NewDesc("tollgate_provider_target_up", "1 when the latest check found the target ready.", []string{"provider", "target"}, nil)
 	descLatency = prometheus.NewDesc("tollgate_provider_target_latency_seconds", "Latency of the target at the latest check.", []string{"provider", "target"}, nil)
@@ -209,6 +227,7 @@ func (m *Metrics) FleetRound(providerName string, shard int, f Fleet, ttl time.D
 	for _, p := range phases {
 		add(descProxies, float64(byPhase[p]), string(p))
 	}
+	add(descProbed, float64(f.At.UnixMilli())/1000)
 	add(descHealthy, float64(healthy))
 	add(descLatched, float64(latched))
 	add(descFailing, float64(f.Failing))

@@ -50,6 +50,7 @@ func TestCounters(t *testing.T) {
 	m.Swept("local", api.SweepUnreadable, 0)
 	m.OrphanDeleted("local", "instance")
 	m.Listed("local", time.Unix(1700000000, 0), 7)
+	m.Intervals("local", 2*time.Minute, 10*time.Minute)
 
 	for _, tc := range []struct {
 		c    prometheus.Collector
@@ -64,6 +65,8 @@ func TestCounters(t *testing.T) {
 		{m.orphans.WithLabelValues("local"), 12},
 		{m.orphansGone.WithLabelValues("local", "instance"), 1},
 		{m.listed.WithLabelValues("local"), 1700000000},
+		{m.listEvery.WithLabelValues("local"), 120},
+		{m.sweepEvery.WithLabelValues("local"), 600},
 		{m.instances.WithLabelValues("local"), 7},
 	} {
 		if got := testutil.ToFloat64(tc.c); got != tc.want {
@@ -87,6 +90,7 @@ func TestDeclareAndForget(t *testing.T) {
 		t.Errorf("%d sweep series declared, want %d", got, len(api.SweepOutcomes()))
 	}
 	m.Declare("other")
+	m.Intervals("local", time.Minute, time.Minute)
 	m.FleetRound("local", 0, Fleet{}, time.Hour)
 	m.Checked("local", nil, time.Now(), time.Second, time.Hour)
 	m.Forget("local")
@@ -109,11 +113,11 @@ func TestFleetRound(t *testing.T) {
 	t.Parallel()
 	reg := prometheus.NewPedanticRegistry()
 	m := New(reg)
-	m.FleetRound("local", 1, Fleet{Rows: []api.FleetRow{
+	m.FleetRound("local", 1, Fleet{At: time.UnixMilli(1700000000500), Rows: []api.FleetRow{
 		{Phase: api.PhaseRunning, Healthy: true}, {Phase: api.PhaseRunning}, {Phase: api.PhasePending, Latched: true},
 	}, Brake: api.FleetBrake{On: true, Reason: api.ReasonManyFailing}, Failing: 1, Refused: 4}, time.Hour)
 	got := gather(t, reg, "tollgate_fleet_proxies", "tollgate_fleet_healthy_proxies", "tollgate_fleet_latched_proxies",
-		"tollgate_fleet_braked", "tollgate_fleet_failing_probes", "tollgate_fleet_refused_reports")
+		"tollgate_fleet_braked", "tollgate_fleet_failing_probes", "tollgate_fleet_refused_reports", "tollgate_fleet_probed_timestamp_seconds")
 	for _, want := range []string{
 		"tollgate_fleet_proxies{phase=Running,provider=local,shard=1} 2",
 		"tollgate_fleet_proxies{phase=Pending,provider=local,shard=1} 1",
@@ -124,6 +128,7 @@ func TestFleetRound(t *testing.T) {
 		"tollgate_fleet_braked{provider=local,reason=ControlFailed,shard=1} 0",
 		"tollgate_fleet_failing_probes{provider=local,shard=1} 1",
 		"tollgate_fleet_refused_reports{provider=local,shard=1} 4",
+		"tollgate_fleet_probed_timestamp_seconds{provider=local,shard=1} 1.7000000005e+09",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("the metrics lack %q:\n%s", want, got)
@@ -159,6 +164,7 @@ func TestNilCountsNothing(t *testing.T) {
 	t.Parallel()
 	var m *Metrics
 	m.Declare("x")
+	m.Intervals("x", time.Minute, time.Minute)
 	m.Forget("x")
 	m.ProbeResult("x", "", 0)
 	m.Observed("x", map[string]int{"Missing": 1})
