@@ -83,21 +83,30 @@ func (c *call) createServer() {
 		bad("The requested availability zone is not available")
 		return
 	}
-	x := &server{id: uuid.NewString(), name: req.Name, status: "BUILD", task: "scheduling", metadata: req.Metadata, tags: tags,
-		flavor: r.flavors[fl], image: req.Image, userData: data, keyName: req.KeyName, configDrive: req.Drive, created: c.sim.now(), updated: c.sim.now(),
-		due: c.sim.now().Add(c.sim.opt.BuildTime)}
+	now := c.sim.now()
+	x := &server{id: uuid.NewString(), name: req.Name, project: c.project, user: c.user, status: "BUILD", task: "scheduling", metadata: req.Metadata, tags: tags,
+		flavor: r.flavors[fl], image: req.Image, userData: data, keyName: req.KeyName, configDrive: req.Drive, created: now, updated: now,
+		placed: now.Add(c.sim.opt.BuildTime / 2), due: now.Add(c.sim.opt.BuildTime)}
 	if !c.givePorts(x, req) || !c.giveDisks(x, req) {
 		return
 	}
-	if q := c.sim.quotas.Instances; q > 0 && len(r.servers) >= q {
-		c.fail(http.StatusForbidden, "forbidden", "Quota exceeded for instances: Requested 1, but already used %d of %d instances", len(r.servers), q)
+	if q := c.sim.quotas.Instances; q > 0 && c.count() >= q {
+		c.fail(http.StatusForbidden, "forbidden", "Quota exceeded for instances: Requested 1, but already used %d of %d instances", c.count(), q)
 		return
 	}
 	if c.sim.noHost {
 		c.fail(http.StatusInternalServerError, "computeFault", "No valid host was found. There are not enough hosts available.")
 		return
 	}
-	x.act(c.sim.now(), "create")
+	for _, d := range req.Disks {
+		if d.Source == "image" && d.Destination == "volume" {
+			v := &volume{id: uuid.NewString(), project: c.project, user: c.user, status: "creating", size: max(d.Size, 1), image: d.UUID,
+				bootable: true, created: now, due: now.Add(c.sim.opt.VolumeTime)}
+			r.volumes = append(r.volumes, v)
+			x.volumes = append(x.volumes, attached{v.id, d.Delete})
+		}
+	}
+	c.note(x, "create", "compute__do_build_and_run_instance")
 	r.servers = append(r.servers, x)
 	c.w.Header().Set("Location", "http://"+c.r.Host+c.r.URL.Path+"/"+x.id)
 	c.answer(http.StatusAccepted, map[string]any{"server": map[string]any{"id": x.id, "OS-DCF:diskConfig": "MANUAL",
@@ -124,11 +133,11 @@ func (c *call) givePorts(x *server, req createRequest) bool {
 				c.fail(http.StatusBadRequest, "badRequest", "Network %s could not be found.", n.UUID)
 				return false
 			}
-			p := c.sim.newPort(c.region, "", "")
+			p := c.sim.newPort(c.region, c.project, "", "")
 			x.ports, x.ownPort = append(x.ports, p.id), p.id
 			continue
 		}
-		switch p := c.region.portByID(n.Port); {
+		switch p := c.port(n.Port); {
 		case p == nil:
 			c.fail(http.StatusBadRequest, "badRequest", "Port id %s could not be found.", n.Port)
 			return false
@@ -149,7 +158,7 @@ func (c *call) giveDisks(x *server, req createRequest) bool {
 		if d.Source != "volume" {
 			continue
 		}
-		v := c.region.volumeByID(d.UUID)
+		v := c.volume(d.UUID)
 		if v == nil || v.status != "available" {
 			c.fail(http.StatusBadRequest, "badRequest", "Block Device Mapping is Invalid: failed to get volume %s.", d.UUID)
 			return false

@@ -8,24 +8,57 @@ import (
 	"time"
 )
 
+const hostID = "f628a8a28d931de85b884f65f7619c0c1af3eb10e043eb3809fd8cfe"
+
+// serverKeys are what servers can be sorted by, as far as it is simulated.
+var serverKeys = keys[*server]{
+	"created_at": at(func(x *server) time.Time { return x.created }), "updated_at": at(func(x *server) time.Time { return x.updated }),
+	"launched_at": at(func(x *server) time.Time { return x.launched }), "terminated_at": at(func(x *server) time.Time { return x.terminated }),
+	"uuid": by(func(x *server) string { return x.id }), "display_name": by(func(x *server) string { return x.name }),
+	"vm_state": by((*server).vmState), "project_id": by(func(x *server) string { return x.project }),
+}
+
+// serverFilters are the parameters of a listing of servers.
+var serverFilters = []string{"limit", "marker", "sort_key", "sort_dir", "name", "status", "tags", "changes-since", "changes-before", "all_tenants",
+	"project_id", "tenant_id", "deleted"}
+
+// listServers is GET /servers/detail.
 func (c *call) listServers() {
-	all := slices.Clone(c.region.servers)
-	since, filtered := time.Time{}, c.query.Get("changes-since")
-	if filtered != "" {
-		var err error
-		if since, err = time.Parse(time.RFC3339, filtered); err != nil {
-			c.fail(http.StatusBadRequest, "badRequest", "Invalid input for query parameters changes-since. Value: %s.", filtered)
-			return
-		}
-		all = append(all, c.region.gone...)
+	since, before, ok := c.changes()
+	if !ok || c.speaks("2.75") && !c.known(serverFilters, "'%s' does not match any of the regexes: '^_'") {
+		return
+	}
+	everyone, ok := c.everyone()
+	if !ok {
+		return
+	}
+	status := c.query.Get("status")
+	switch _, known := vmStates[status]; {
+	case status == "DELETED" && !c.admin:
+		c.fail(http.StatusForbidden, "forbidden", "Only administrators may list deleted instances")
+		return
+	case status != "" && !known && !slices.Contains([]string{"REBOOT", "HARD_REBOOT", "REBUILD", "RESIZE", "REVERT_RESIZE", "MIGRATING", "PASSWORD"}, status):
+		c.fail(http.StatusBadRequest, "badRequest", "Invalid status value")
+		return
 	}
 	name, err := regexp.Compile(c.query.Get("name"))
 	if err != nil {
 		c.fail(http.StatusBadRequest, "badRequest", "Invalid regular expression %s", c.query.Get("name"))
 		return
 	}
-	all = slices.DeleteFunc(all, func(x *server) bool {
-		if x.status == "SOFT_DELETED" && filtered == "" || x.updated.Before(since) || !name.MatchString(x.name) {
+	changed := !since.IsZero() || !before.IsZero()
+	list := slices.Concat(c.region.servers, c.region.gone)
+	list = slices.DeleteFunc(list, func(x *server) bool {
+		switch {
+		case x.project != c.project && !everyone, !name.MatchString(x.name):
+			return true
+		case everyone && c.query.Get("project_id") != "" && c.query.Get("project_id") != x.project:
+			return true
+		case !changed:
+			if x.status == "DELETED" && status != "DELETED" || x.status == "SOFT_DELETED" {
+				return true
+			}
+		case !x.scheduling() && (x.updated.Before(since) || !before.IsZero() && x.updated.After(before)):
 			return true
 		}
 		for _, t := range strings.Split(c.query.Get("tags"), ",") {
@@ -33,16 +66,84 @@ func (c *call) listServers() {
 				return true
 			}
 		}
-		want := c.query.Get("status")
-		return want != "" && x.status != want
+		return status != "" && x.shown() != status
 	})
-	slices.SortStableFunc(all, func(a, b *server) int { return b.created.Compare(a.created) })
-	page(c, "servers", all, func(x *server) string { return x.id }, func(x *server) any { return c.show(x) })
+	c.pageServers(list)
+}
+
+// everyone reports whether servers of all projects are asked for, which is for
+// admins. ok is false when the answer is given.
+func (c *call) everyone() (yes, ok bool) {
+	if !c.query.Has("all_tenants") {
+		return false, true
+	}
+	switch text := strings.ToLower(c.query.Get("all_tenants")); {
+	case slices.Contains([]string{"0", "f", "false", "n", "no", "off"}, text):
+		return false, true
+	case !slices.Contains([]string{"", "1", "t", "true", "y", "yes", "on"}, text):
+		c.fail(http.StatusBadRequest, "badRequest", "Unrecognized value '%s', acceptable values are: "+
+			"'0', '1', 'f', 'false', 'n', 'no', 'off', 'on', 't', 'true', 'y', 'yes'", text)
+		return false, false
+	case !c.admin:
+		c.forbidden("os_compute_api:servers:detail:get_all_tenants")
+		return false, false
+	}
+	return true, true
+}
+
+// pageServers sorts and cuts a listing. Those that no host has taken yet come
+// first.
+func (c *call) pageServers(list []*server) {
+	names, dirs := c.query["sort_key"], c.query["sort_dir"]
+	if len(names) == 0 {
+		names = []string{"created_at"}
+	}
+	if len(dirs) == 0 {
+		dirs = []string{"desc"}
+	}
+	if slices.ContainsFunc(dirs, func(d string) bool { return d != "asc" && d != "desc" }) || len(dirs) > len(names) {
+		c.fail(http.StatusBadRequest, "badRequest", "Invalid input received: Unknown sort direction, must be 'desc' or 'asc'")
+		return
+	}
+	order, err := serverKeys.order(names, dirs)
+	if err != nil {
+		c.fail(http.StatusBadRequest, "badRequest", "Invalid input for query parameters sort_key. Value: %v. '%v' is not one of its values", err, err)
+		return
+	}
+	full := func(a, b *server) int {
+		if a.scheduling() != b.scheduling() {
+			if a.scheduling() {
+				return -1
+			}
+			return 1
+		}
+		if n := order(a, b); n != 0 {
+			return n
+		}
+		return strings.Compare(a.id, b.id)
+	}
+	slices.SortFunc(list, full)
+	limit, ok := c.limit(c.sim.opt.PageSize)
+	if !ok {
+		return
+	}
+	if m := c.query.Get("marker"); m != "" {
+		x := c.server(m)
+		if x == nil {
+			x = c.deleted(m)
+		}
+		if x == nil {
+			c.fail(http.StatusBadRequest, "badRequest", "marker [%s] not found", m)
+			return
+		}
+		list = after(list, x, full)
+	}
+	answerPage(c, "servers", list, limit, func(x *server) string { return x.id }, func(x *server) any { return c.show(x) })
 }
 
 func (c *call) getServer() {
 	id := c.r.PathValue("id")
-	if x := c.region.server(id); x != nil {
+	if x := c.server(id); x != nil {
 		c.answer(http.StatusOK, map[string]any{"server": c.show(x)})
 		return
 	}
@@ -69,23 +170,26 @@ func (c *call) show(x *server) any {
 	}
 	fl := map[string]any{"id": x.flavor.id}
 	if c.speaks("2.47") {
-		fl = map[string]any{"vcpus": x.flavor.vcpus, "ram": x.flavor.ram, "disk": x.flavor.disk, "ephemeral": 0, "swap": 0,
+		fl = map[string]any{"vcpus": x.flavor.vcpus, "ram": x.flavor.ram, "disk": x.flavor.disk, "ephemeral": x.flavor.ephemeral, "swap": x.flavor.swap,
 			"original_name": x.flavor.name, "extra_specs": map[string]any{}}
 	}
 	var volumes []any
 	for _, v := range x.volumes {
 		volumes = append(volumes, map[string]any{"id": v.id, "delete_on_termination": v.delete})
 	}
+	changed := x.updated
+	if x.scheduling() {
+		changed = c.sim.now() // it has no such time yet
+	}
 	var img any = ""
 	if x.image != "" {
 		img = map[string]any{"id": x.image}
 	}
-	vm := map[string]string{"BUILD": "building", "ACTIVE": "active", "SHUTOFF": "stopped", "ERROR": "error", "SOFT_DELETED": "soft-delete",
-		"DELETED": "deleted"}[x.status]
 	out := map[string]any{
-		"id": x.id, "name": x.name, "status": x.status, "tenant_id": c.sim.project, "user_id": "demo", "metadata": x.metadata,
-		"created": seconds(x.created), "updated": seconds(x.updated), "addresses": addresses, "flavor": fl, "image": img,
-		"OS-EXT-AZ:availability_zone": x.zone, "OS-EXT-STS:task_state": nil, "OS-EXT-STS:vm_state": vm, "config_drive": "",
+		"id": x.id, "name": x.name, "status": x.shown(), "tenant_id": x.project, "user_id": x.user, "metadata": x.metadata,
+		"created": seconds(x.created), "updated": seconds(changed), "addresses": addresses, "flavor": fl, "image": img,
+		"OS-EXT-AZ:availability_zone": x.zone, "OS-EXT-STS:task_state": nil, "OS-EXT-STS:vm_state": x.vmState(),
+		"OS-EXT-STS:power_state": powers[x.status], "config_drive": "",
 		"OS-SRV-USG:launched_at": orNull(x.launched), "OS-SRV-USG:terminated_at": orNull(x.terminated), "key_name": nil,
 		"os-extended-volumes:volumes_attached": volumes,
 	}

@@ -4,8 +4,10 @@
 // with the answers of release Zed, whose real services the same tests run
 // against (build tag openstack).
 //
-// It keeps state: servers are built, take their ports, stop, end in ERROR and
-// vanish; names are not unique; quotas, tokens and pages end. Whatever goes wrong
+// It keeps state: servers are built, take their ports, do what they are told for
+// as long as that takes, end in ERROR and vanish; deleted ones are in listings of
+// changes until the database is purged, and actions say who did what; names are
+// not unique; quotas, tokens and pages end. Whatever goes wrong
 // on the way there and back is added by Faults, which can stand in front of a
 // real cloud too.
 package openstacksim

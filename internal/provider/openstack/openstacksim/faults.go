@@ -44,7 +44,7 @@ type Fault struct {
 	Method, Path string
 	// Query, when set, is a parameter that the request has to have.
 	Query string
-	// Page, when set, is the page of a listing of servers, from 1.
+	// Page, when set, is the page of a listing, from 1.
 	Page int
 	// Skip lets so many matching requests pass first. Times is how often the fault
 	// strikes; 0 means for ever.
@@ -158,9 +158,9 @@ func (f *Faults) match(r *http.Request) *fault {
 	return nil
 }
 
-// page is the page of a listing of servers that a request asks for, else 0.
+// page is the page of a listing that a request asks for, else 0.
 func (f *Faults) page(r *http.Request) int {
-	if !listing(r) {
+	if listed(r) == "" {
 		return 0
 	}
 	if m := r.URL.Query().Get("marker"); m != "" {
@@ -169,8 +169,19 @@ func (f *Faults) page(r *http.Request) int {
 	return 1
 }
 
-func listing(r *http.Request) bool {
-	return r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/servers/detail")
+// listed is what a request lists, by the key of its answer; "" if it does not.
+func listed(r *http.Request) string {
+	if r.Method != http.MethodGet {
+		return ""
+	}
+	name := path.Base(strings.TrimSuffix(r.URL.Path, "/detail"))
+	switch name {
+	case "servers", "volumes", "floatingips", "ports":
+		return name
+	case "os-instance-actions":
+		return "instanceActions"
+	}
+	return ""
 }
 
 func creating(r *http.Request) bool {
@@ -187,7 +198,11 @@ func (f *Faults) Wrap(h http.Handler) http.Handler {
 				x.answer(w, r)
 				return
 			case FaultEmpty:
-				writeJSON(w, http.StatusOK, map[string]any{path.Base(r.URL.Path): []any{}})
+				key := listed(r)
+				if key == "" {
+					key = path.Base(r.URL.Path)
+				}
+				writeJSON(w, http.StatusOK, map[string]any{key: []any{}})
 				return
 			case FaultHang:
 				select {
@@ -254,7 +269,8 @@ func (f *Faults) seen(r *http.Request, rec *httptest.ResponseRecorder) []byte {
 	var doc map[string]any
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.UseNumber()
-	if rec.Code >= 300 || !strings.Contains(r.URL.Path, "/servers") || d.Decode(&doc) != nil {
+	kind := listed(r)
+	if rec.Code >= 300 || kind == "" && !strings.Contains(r.URL.Path, "/servers") || d.Decode(&doc) != nil {
 		return body
 	}
 	f.mu.Lock()
@@ -268,8 +284,14 @@ func (f *Faults) seen(r *http.Request, rec *httptest.ResponseRecorder) []byte {
 		}
 		f.change(one)
 	}
-	if listing(r) {
-		all, _ := doc["servers"].([]any)
+	all, _ := doc[kind].([]any)
+	if n := len(all); n > 0 {
+		if f.pages == nil {
+			f.pages = map[string]int{}
+		}
+		f.pages[marker(all[n-1])] = f.page(r)
+	}
+	if kind == "servers" {
 		kept := []any{}
 		for _, x := range all {
 			one, _ := x.(map[string]any)
@@ -283,13 +305,6 @@ func (f *Faults) seen(r *http.Request, rec *httptest.ResponseRecorder) []byte {
 			f.change(one)
 			kept = append(kept, one)
 		}
-		if n := len(all); n > 0 {
-			if f.pages == nil {
-				f.pages = map[string]int{}
-			}
-			last, _ := all[n-1].(map[string]any)
-			f.pages[fmt.Sprint(last["id"])] = f.page(r)
-		}
 		doc["servers"] = kept
 	}
 	out, err := json.Marshal(doc)
@@ -297,6 +312,15 @@ func (f *Faults) seen(r *http.Request, rec *httptest.ResponseRecorder) []byte {
 		return body
 	}
 	return out
+}
+
+// marker is what the page after an entry is asked for by.
+func marker(entry any) string {
+	one, _ := entry.(map[string]any)
+	if id := one["request_id"]; id != nil {
+		return fmt.Sprint(id)
+	}
+	return fmt.Sprint(one["id"])
 }
 
 func (f *Faults) change(one map[string]any) {

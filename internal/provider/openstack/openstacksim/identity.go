@@ -70,15 +70,27 @@ func (s *Sim) logIn(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	key := "gAAAAA" + newID() + newID()
-	t := token{user: user, secret: secret, ends: s.now().Add(s.opt.TokenLife)}
+	project := s.project
+	if p := body.Auth.Scope; p != nil && p.Project != nil {
+		for _, other := range s.projects {
+			if p.Project.Name == other.name || p.Project.ID == other.id {
+				project = other
+			}
+		}
+	}
+	t := token{user: user, secret: secret, project: project.id, admin: slices.Contains(s.opt.Admins, user), ends: s.now().Add(s.opt.TokenLife)}
+	role := "member"
+	if t.admin {
+		role = "admin"
+	}
 	s.tokens[key] = t
 	w.Header().Set("X-Subject-Token", key)
 	const stamp = "2006-01-02T15:04:05.000000Z"
 	writeJSON(w, http.StatusCreated, map[string]any{"token": map[string]any{
 		"methods": id.Methods, "expires_at": t.ends.Format(stamp), "issued_at": s.now().Format(stamp), "audit_ids": []string{newID()},
 		"user":    map[string]any{"id": user, "name": user, "domain": map[string]any{"id": "default", "name": "Default"}},
-		"project": map[string]any{"id": s.project, "name": "demo", "domain": map[string]any{"id": "default", "name": "Default"}},
-		"roles":   []any{map[string]any{"id": "member", "name": "member"}}, "catalog": s.catalog("http://" + r.Host),
+		"project": map[string]any{"id": project.id, "name": project.name, "domain": map[string]any{"id": "default", "name": "Default"}},
+		"roles":   []any{map[string]any{"id": role, "name": role}}, "catalog": s.catalog("http://" + r.Host),
 	}})
 }
 

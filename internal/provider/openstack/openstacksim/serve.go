@@ -19,6 +19,9 @@ type call struct {
 	r      *http.Request
 	query  url.Values
 	body   map[string]json.RawMessage
+	// who asks, and the id of the request
+	user, project, request string
+	admin                  bool
 }
 
 type handler func(c *call)
@@ -28,6 +31,8 @@ func (s *Sim) routes() {
 	s.mux.HandleFunc("GET /identity/v3", s.identityVersion)
 	s.mux.HandleFunc("POST /identity/v3/auth/tokens", s.logIn)
 	s.mux.HandleFunc("DELETE /identity/v3/auth/tokens", s.revoke)
+	s.mux.HandleFunc("GET /{region}/volume/{$}", s.volumeVersions(http.StatusMultipleChoices))
+	s.mux.HandleFunc("GET /{region}/volume/v3/{$}", s.volumeVersions(http.StatusOK))
 	compute, network, volume, image := "compute", "network", "volume", "image"
 	for _, route := range []struct {
 		service, method, path string
@@ -43,6 +48,8 @@ func (s *Sim) routes() {
 		{compute, "DELETE", "v2.1/servers/{id}", (*call).deleteServer},
 		{compute, "POST", "v2.1/servers/{id}/action", (*call).serverAction},
 		{compute, "GET", "v2.1/servers/{id}/os-instance-actions", (*call).instanceActions},
+		{compute, "GET", "v2.1/servers/{id}/os-instance-actions/{request}", (*call).instanceAction},
+		{compute, "POST", "v2.1/servers/{id}/os-volume_attachments", (*call).attachVolume},
 		{compute, "DELETE", "v2.1/servers/{id}/os-volume_attachments/{volume}", (*call).detachVolume},
 		{network, "GET", "v2.0/networks", (*call).listNetworks},
 		{network, "GET", "v2.0/networks/{id}", (*call).getNetwork},
@@ -61,6 +68,7 @@ func (s *Sim) routes() {
 		{volume, "POST", "v3/volumes", (*call).createVolume},
 		{volume, "GET", "v3/volumes/{id}", (*call).getVolume},
 		{volume, "DELETE", "v3/volumes/{id}", (*call).deleteVolume},
+		{volume, "POST", "v3/volumes/{id}/action", (*call).volumeAction},
 		{image, "GET", "v2/images", (*call).listImages},
 	} {
 		s.mux.HandleFunc(route.method+" /{region}/"+route.service+"/"+route.path, s.authenticated(route.do))
@@ -78,7 +86,8 @@ func (s *Sim) authenticated(do handler) http.HandlerFunc {
 			return
 		}
 		s.tick()
-		c := &call{sim: s, region: s.regions[r.PathValue("region")], w: w, r: r, query: r.URL.Query()}
+		c := &call{sim: s, region: s.regions[r.PathValue("region")], w: w, r: r, query: r.URL.Query(), user: t.user, project: t.project,
+			admin: t.admin, request: "req-" + uuid.NewString()}
 		if c.region == nil {
 			w.WriteHeader(http.StatusNotFound)
 			return
@@ -93,8 +102,8 @@ func (s *Sim) authenticated(do handler) http.HandlerFunc {
 				return
 			}
 		}
-		w.Header().Set("X-Openstack-Request-Id", "req-"+uuid.NewString())
-		if strings.Contains(r.URL.Path, "/compute/") && !c.microversion() {
+		w.Header().Set("X-Openstack-Request-Id", c.request)
+		if !c.microversion() {
 			return
 		}
 		do(c)
@@ -152,41 +161,7 @@ func (c *call) read(key string, into any) bool {
 	return false
 }
 
-// page cuts a listing by limit and marker. ok is false when the answer is given.
-func page[T any](c *call, key string, all []T, id func(T) string, show func(T) any) {
-	if m := c.query.Get("marker"); m != "" {
-		i := 0
-		for i < len(all) && id(all[i]) != m {
-			i++
-		}
-		if i == len(all) {
-			c.fail(http.StatusBadRequest, "badRequest", "marker [%s] not found", m)
-			return
-		}
-		all = all[i+1:]
-	}
-	limit := c.sim.opt.PageSize
-	if text := c.query.Get("limit"); text != "" {
-		var n int
-		if _, err := fmt.Sscan(text, &n); err != nil || n < 0 {
-			c.fail(http.StatusBadRequest, "badRequest", "Invalid input for query parameters limit. Value: %s.", text)
-			return
-		}
-		limit = min(limit, n)
-	}
-	doc := map[string]any{}
-	if len(all) > limit {
-		all = all[:limit]
-		if limit > 0 {
-			q := c.r.URL.Query()
-			q.Set("marker", id(all[limit-1]))
-			doc[key+"_links"] = []any{map[string]any{"rel": "next", "href": "http://" + c.r.Host + c.r.URL.Path + "?" + q.Encode()}}
-		}
-	}
-	out := make([]any, 0, len(all))
-	for _, x := range all {
-		out = append(out, show(x))
-	}
-	doc[key] = out
-	c.answer(http.StatusOK, doc)
+// forbidden is the answer to what the policy allows others only.
+func (c *call) forbidden(rule string) {
+	c.fail(http.StatusForbidden, "forbidden", "Policy doesn't allow %s to be performed.", rule)
 }

@@ -2,11 +2,9 @@ package openstacksim
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"net/netip"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -24,16 +22,33 @@ type Options struct {
 	Users map[string]string
 	// TokenLife is how long a token is valid, an hour if zero.
 	TokenLife time.Duration
-	// Microversion is the newest of the compute service, "2.93" if empty.
-	Microversion string
-	// PageSize is the most servers or volumes on one page, 1000 if zero.
+	// Admins are the users who see and do everything.
+	Admins []string
+	// Projects are further ones, beside the first, to log in to.
+	Projects []string
+	// Microversion is the newest of the compute service, "2.93" if empty, and
+	// VolumeMicroversion that of the volume service, "3.70" if empty.
+	Microversion, VolumeMicroversion string
+	// PageSize is the most servers, actions or volumes on one page, 1000 if zero.
 	PageSize int
 	// BuildTime, DeleteTime and VolumeTime are how long servers are built and
 	// deleted, and how long volumes are made.
 	BuildTime, DeleteTime, VolumeTime time.Duration
+	// ActionTime is how long a server is at what it is told to do, and how long a
+	// volume is extended.
+	ActionTime time.Duration
+	// KeepShelved leaves shelved servers on their hosts until they are taken from
+	// them by an action of its own. Else that happens at once, as it does by default.
+	KeepShelved bool
 	// SoftDelete keeps deleted servers in SOFT_DELETED until they are deleted by
 	// force.
 	SoftDelete bool
+	// NoVolumeFilters is a volume service whose operator allows no filters, which
+	// depends on a file of his.
+	NoVolumeFilters bool
+	// LooseFilters is a network service that ignores filters that it does not know;
+	// others refuse them, and changed_since with them.
+	LooseFilters bool
 	// NoVolumes leaves the volume service out of the catalogue.
 	NoVolumes bool
 	// Backend, when set, puts something real behind the servers.
@@ -70,18 +85,22 @@ type Sim struct {
 	mu       sync.Mutex
 	regions  map[string]*region
 	tokens   map[string]token
-	project  string
+	project  object
+	projects []object // the further ones
 	quotas   Quotas
 	held     bool // servers stay in BUILD
 	noHost   bool // the scheduler finds no host, and says so in the answer
 	fault    string
 	nextAddr uint32
-	requests int
+	// what servers are told to do is not done, or fails; volumes fail
+	heldActions, failActions, failVolumes bool
+	requests                              int
 }
 
 type token struct {
-	user, secret string
-	ends         time.Time
+	user, secret, project string
+	admin                 bool
+	ends                  time.Time
 }
 
 // region is what exists in a region.
@@ -105,7 +124,7 @@ type object struct{ id, name string }
 
 type flavor struct {
 	object
-	vcpus, ram, disk int
+	vcpus, ram, disk, ephemeral, swap int
 }
 
 type image struct {
@@ -124,6 +143,9 @@ func New(o Options) *Sim {
 	if o.Microversion == "" {
 		o.Microversion = "2.93"
 	}
+	if o.VolumeMicroversion == "" {
+		o.VolumeMicroversion = "3.70"
+	}
 	if o.PageSize == 0 {
 		o.PageSize = 1000
 	}
@@ -133,12 +155,15 @@ func New(o Options) *Sim {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Sim{opt: o, regions: map[string]*region{}, tokens: map[string]token{}, project: newID(), mux: http.NewServeMux()}
+	s := &Sim{opt: o, regions: map[string]*region{}, tokens: map[string]token{}, project: object{newID(), "demo"}, mux: http.NewServeMux()}
+	for _, name := range o.Projects {
+		s.projects = append(s.projects, object{newID(), name})
+	}
 	for _, name := range o.Regions {
 		r := &region{name: name, network: object{uuid.NewString(), "private"}, external: object{uuid.NewString(), "public"},
 			subnet: object{uuid.NewString(), "private-v4"}, group: object{uuid.NewString(), "default"}}
-		r.flavors = []flavor{{object{uuid.NewString(), "m1.tiny"}, 1, 512, 1}, {object{uuid.NewString(), "m1.small"}, 1, 2048, 20},
-			{object{uuid.NewString(), "m1.large"}, 4, 8192, 80}}
+		r.flavors = []flavor{{object{uuid.NewString(), "m1.tiny"}, 1, 512, 1, 0, 0}, {object{uuid.NewString(), "m1.small"}, 1, 2048, 20, 0, 0},
+			{object{uuid.NewString(), "m1.large"}, 4, 8192, 80, 10, 1024}}
 		for _, n := range []string{"cirros", "debian-13"} {
 			r.images = append(r.images, image{object{uuid.NewString(), n}, s.now()})
 		}
@@ -158,6 +183,7 @@ func (s *Sim) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	s.requests++
 	s.mu.Unlock()
+	w.Header().Set("Date", s.now().Format(http.TimeFormat))
 	s.mux.ServeHTTP(w, r)
 }
 
@@ -214,10 +240,11 @@ func (s *Sim) Revoke(id string) {
 
 // Object is one thing of the project, as a look past the driver shows it.
 type Object struct {
-	Kind   string // server, port, floating_ip or volume
-	Region string
-	ID     string
-	Name   string
+	Kind    string // server, port, floating_ip or volume
+	Region  string
+	Project string // its id
+	ID      string
+	Name    string
 	// Labels are a server's or volume's metadata, Text a port's or floating IP's
 	// description.
 	Labels map[string]string
@@ -239,105 +266,18 @@ func (s *Sim) Objects() []Object {
 	for _, name := range s.opt.Regions {
 		r := s.regions[name]
 		for _, x := range r.servers {
-			out = append(out, Object{Kind: "server", Region: name, ID: x.id, Name: x.name, Labels: x.metadata, Status: x.status,
+			out = append(out, Object{Kind: "server", Region: name, Project: x.project, ID: x.id, Name: x.name, Labels: x.metadata, Status: x.status,
 				Fault: x.fault, UserData: x.userData})
 		}
 		for _, x := range r.ports {
-			out = append(out, Object{Kind: "port", Region: name, ID: x.id, Name: x.name, Text: x.description, On: x.device})
+			out = append(out, Object{Kind: "port", Region: name, Project: x.project, ID: x.id, Name: x.name, Text: x.description, On: x.device})
 		}
 		for _, x := range r.floating {
-			out = append(out, Object{Kind: "floating_ip", Region: name, ID: x.id, Text: x.description, On: x.port})
+			out = append(out, Object{Kind: "floating_ip", Region: name, Project: x.project, ID: x.id, Text: x.description, On: x.port})
 		}
 		for _, x := range r.volumes {
-			out = append(out, Object{Kind: "volume", Region: name, ID: x.id, Name: x.name, Labels: x.metadata, Status: x.status, On: x.server})
+			out = append(out, Object{Kind: "volume", Region: name, Project: x.project, ID: x.id, Name: x.name, Labels: x.metadata, Status: x.status, On: x.server})
 		}
 	}
 	return out
-}
-
-// PlaceServer makes a server without ports past the API, running.
-func (s *Sim) PlaceServer(regionName, name string, metadata map[string]string, tags []string) string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	r := s.regions[regionName]
-	x := &server{id: uuid.NewString(), name: name, status: "ACTIVE", metadata: metadata, tags: tags, created: s.now(), updated: s.now(),
-		flavor: r.flavors[0], zone: zoneName, launched: s.now()}
-	p := s.newPort(r, "", "")
-	p.device, x.ownPort = x.id, p.id
-	x.ports = []string{p.id}
-	r.servers = append(r.servers, x)
-	return x.id
-}
-
-// RemoveServer removes a server past the API, at once, with all that goes with
-// it.
-func (s *Sim) RemoveServer(id string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, r := range s.regions {
-		if x := r.server(id); x != nil {
-			s.end(r, x)
-		}
-	}
-}
-
-// SetServer changes a server's state past the API: what its operator, a crash or
-// a failed migration does.
-func (s *Sim) SetServer(id, status, fault string) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.tick()
-	for _, r := range s.regions {
-		if x := r.server(id); x != nil {
-			x.status, x.fault, x.updated = status, fault, s.now()
-			if status != "ACTIVE" {
-				s.halt(r, x)
-			}
-			return nil
-		}
-	}
-	return fmt.Errorf("there is no server %s", id)
-}
-
-// Age makes a server older, as the cloud's clock tells.
-func (s *Sim) Age(id string, by time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, r := range s.regions {
-		if x := r.server(id); x != nil {
-			x.created = x.created.Add(-by)
-		}
-	}
-}
-
-// Rename gives a server another name.
-func (s *Sim) Rename(id, name string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, r := range s.regions {
-		if x := r.server(id); x != nil {
-			x.name = name
-		}
-	}
-}
-
-func (r *region) server(id string) *server {
-	if i := slices.IndexFunc(r.servers, func(x *server) bool { return x.id == id }); i >= 0 {
-		return r.servers[i]
-	}
-	return nil
-}
-
-func (r *region) portByID(id string) *port {
-	if i := slices.IndexFunc(r.ports, func(x *port) bool { return x.id == id }); i >= 0 {
-		return r.ports[i]
-	}
-	return nil
-}
-
-func (r *region) volumeByID(id string) *volume {
-	if i := slices.IndexFunc(r.volumes, func(x *volume) bool { return x.id == id }); i >= 0 {
-		return r.volumes[i]
-	}
-	return nil
 }

@@ -22,6 +22,7 @@ type cloud struct {
 	t     *testing.T
 	url   string
 	token string
+	speak string // the microversion, if not the usual one
 }
 
 func newCloud(t *testing.T, o openstacksim.Options) *cloud {
@@ -30,10 +31,35 @@ func newCloud(t *testing.T, o openstacksim.Options) *cloud {
 	srv := httptest.NewServer(c.Sim)
 	t.Cleanup(srv.Close)
 	c.url = srv.URL
-	resp, _ := c.do("POST", "/identity/v3/auth/tokens", `{"auth":{"identity":{"methods":["password"],"password":{"user":{"name":"demo",
-		"domain":{"id":"default"},"password":"pw"}}},"scope":{"project":{"name":"demo","domain":{"id":"default"}}}}}`)
-	c.token = resp.Header.Get("X-Subject-Token")
+	c.logIn("demo", "demo")
 	return c
+}
+
+func (c *cloud) logIn(user, project string) {
+	c.t.Helper()
+	resp, _ := c.do("POST", "/identity/v3/auth/tokens", fmt.Sprintf(`{"auth":{"identity":{"methods":["password"],"password":{"user":{"name":%q,
+		"domain":{"id":"default"},"password":"pw"}}},"scope":{"project":{"name":%q,"domain":{"id":"default"}}}}}`, user, project))
+	c.token = resp.Header.Get("X-Subject-Token")
+}
+
+// raw makes a request whose answer need not be JSON.
+func (c *cloud) raw(method, path string) (*http.Response, string) {
+	c.t.Helper()
+	req, err := http.NewRequestWithContext(c.t.Context(), method, c.url+path, nil)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	req.Header.Set("X-Auth-Token", c.token)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return resp, string(b)
 }
 
 func (c *cloud) do(method, path, body string) (*http.Response, map[string]any) {
@@ -44,6 +70,12 @@ func (c *cloud) do(method, path, body string) (*http.Response, map[string]any) {
 	}
 	req.Header.Set("X-Auth-Token", c.token)
 	req.Header.Set("OpenStack-API-Version", "compute 2.93")
+	if strings.Contains(path, "/volume/") {
+		req.Header.Set("OpenStack-API-Version", "volume 3.60")
+	}
+	if c.speak != "" {
+		req.Header.Set("OpenStack-API-Version", c.speak)
+	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		c.t.Fatal(err)
