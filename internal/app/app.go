@@ -60,6 +60,7 @@ type App struct {
 	compared  *metrics.Inventory
 	// inventories counts whole ones.
 	inventories *metrics.InventoryRuns
+	registered  *metrics.Registrations
 	pool        *pool
 	announce    *announcer
 
@@ -145,7 +146,7 @@ func (a *App) instruments(cfg *config.Config) (err error) {
 	a.config, a.calls = config.NewMetrics(reg), decorators.NewMetrics(reg)
 	a.budgets, a.requests = decorators.NewBudgets(a.calls), budget.New(budget.NewMetrics(reg))
 	a.usable, a.watched, a.cursors, a.compared = newUsable(reg), metrics.New(reg), metrics.NewCursors(reg), metrics.NewInventory(reg)
-	a.inventories = metrics.NewInventoryRuns(reg)
+	a.inventories, a.registered = metrics.NewInventoryRuns(reg), metrics.NewRegistrations(reg)
 	return nil
 }
 
@@ -213,6 +214,7 @@ func (a *App) Run(ctx context.Context) error {
 		cancel(err)
 	}
 	background.Go(func() { a.announce.run(ctx) })
+	background.Go(func() { a.countShoots(ctx) })
 	if a.opts.ConfigFile != "" {
 		w := &config.Watcher{
 			Current: func() *config.Config { return a.current.Load().cfg },

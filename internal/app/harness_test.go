@@ -60,7 +60,7 @@ func run(t *testing.T, engine *devservertest.Server, dir, config string) *runnin
 		Temporal:   temporalclient.Options{Isolated: true, Address: engine.HostPort()},
 		Logger:     slog.New(slog.NewTextHandler(r.logs, nil)),
 		CodecToken: provider.NewSensitive([]byte("codec-token")), UIURL: "http://127.0.0.1:8233",
-		ReloadPoll: 50 * time.Millisecond,
+		ReloadPoll: 50 * time.Millisecond, CountShoots: 200 * time.Millisecond,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -23,6 +23,7 @@ import (
 	"github.com/tollgate-dev/tollgate/internal/provider"
 	"github.com/tollgate-dev/tollgate/internal/provider/budget"
 	"github.com/tollgate-dev/tollgate/internal/provider/decorators"
+	"github.com/tollgate-dev/tollgate/internal/registration/census"
 	"github.com/tollgate-dev/tollgate/internal/source/all"
 	"github.com/tollgate-dev/tollgate/internal/telemetry"
 )
@@ -82,6 +83,7 @@ func own(t *testing.T) []metric {
 	cm.State("s", "t", metrics.CursorState{UpTo: time.Now(), ReadAt: time.Now()})
 	im := metrics.NewInventory(r)
 	metrics.NewInventoryRuns(r)
+	metrics.NewRegistrations(r).Counted("s", map[census.Group]int{{Phase: "Pending"}: 1}, time.Hour)
 	im.Compared("s", "t", metrics.Comparison{At: time.Now(), Found: map[string]int{"k": 1}}, time.Hour)
 	discovery.New(discovery.Options{Metrics: r})
 	r.MustRegister(exporter.New(exporter.Options{

@@ -85,6 +85,9 @@ type Options struct {
 	// ReloadPoll is how often the file is looked at; zero means
 	// config.DefaultPoll.
 	ReloadPoll time.Duration
+	// CountShoots is how often the registrations of shoots are counted; zero means
+	// every minute.
+	CountShoots time.Duration
 }
 
 func (o Options) withDefaults() (Options, error) {

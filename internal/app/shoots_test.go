@@ -4,9 +4,11 @@ import (
 	"encoding/base64"
 	"encoding/pem"
 	"fmt"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -25,10 +27,11 @@ import (
 
 // Shoots are registered as the source reports them, by the operator's map; another
 // map is another tenant from then on, and the inventory finds that; the end closes
-// the relation. No right beyond those of the source is needed.
+// the relation. No right beyond those of the source is needed. Metrics say how many
+// are registered, and of how many nobody knows the tenant.
 func TestShootsAreRegistered(t *testing.T) {
 	t.Parallel()
-	sim := gardenersim.New(map[string]string{"dev": "garden-x7"})
+	sim := gardenersim.New(map[string]string{"dev": "garden-x7", "ops": "garden-ops"})
 	srv := httptest.NewTLSServer(sim)
 	t.Cleanup(func() { sim.Close(); srv.Close() })
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: srv.Certificate().Raw})
@@ -71,6 +74,19 @@ sources:
 		return v
 	}
 	eventually(t, "web is registered", func() bool { return status().Status.Phase == api.ShootRegistered })
+	cluster.Created(t, gardenertest.Shoot("garden-ops", "lost")) // which the map does not name
+	scrape := func() string {
+		_, text, err := fetch(http.DefaultClient, "http://"+r.app.MetricsAddr()+"/metrics")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	unresolved := regexp.MustCompile(`(?m)^tollgate_shoot_registrations\{phase="Unresolved",reason="[A-Z][A-Za-z]+",source="garden"\} 1$`)
+	eventually(t, "both are counted", func() bool {
+		text := scrape()
+		return unresolved.MatchString(text) && strings.Contains(text, `tollgate_shoot_registrations{phase="Registered",reason="",source="garden"} 1`)
+	})
 
 	// It sleeps: neither the source, which is read every second, nor an inventory
 	// that finds everything as it should be costs it an event.
@@ -118,4 +134,6 @@ sources:
 	if !moved.After(s.CreationTimestamp.Time) || !out.Status.End.At.After(moved) {
 		t.Errorf("created %s, moved %s, gone %s", s.CreationTimestamp, moved, out.Status.End.At)
 	}
+	r.configure(strings.Replace(config, "    registration: {tenants: [{project: dev, tenant: tenant-a}]}\n", "", 1))
+	eventually(t, "nothing is counted without registrations", func() bool { return !strings.Contains(scrape(), `tollgate_shoot_`) })
 }
