@@ -5,9 +5,11 @@ package simcloud
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"net"
 	"net/netip"
 	"strconv"
@@ -42,9 +44,14 @@ var _ hetznersim.Backend = (*Machines)(nil)
 
 type machine struct{ proxies []*forward.Server }
 
-// NewMachines returns machines with addresses of a network in 127.0.0.0/8.
+// NewMachines returns machines with addresses of a network in 127.0.0.0/8. They
+// begin anywhere in it: another program may use it too, and an address that it has
+// promised to a server looks free until the server runs.
 func NewMachines(network netip.Prefix, log *slog.Logger) *Machines {
-	return &Machines{network: network, log: log, next: network.Addr(), taken: map[netip.Addr]int64{}, running: map[int64]*machine{}}
+	a := network.Masked().Addr().As4()
+	n := binary.BigEndian.Uint32(a[:]) + rand.Uint32N(1<<(32-network.Bits()))
+	binary.BigEndian.PutUint32(a[:], n)
+	return &Machines{network: network, log: log, next: netip.AddrFrom4(a), taken: map[netip.Addr]int64{}, running: map[int64]*machine{}}
 }
 
 // Address implements hetznersim.Backend: the next address that nobody has.

@@ -58,6 +58,13 @@ func (o *OpenStackMachines) Stop(ctx context.Context, id string, address netip.A
 	return err
 }
 
+// Keep implements openstacksim.Backend.
+func (o *OpenStackMachines) Keep(address netip.Addr) {
+	o.m.mu.Lock()
+	defer o.m.mu.Unlock()
+	o.m.taken[address] = 0
+}
+
 // Release implements openstacksim.Backend.
 func (o *OpenStackMachines) Release(address netip.Addr) {
 	o.m.mu.Lock()

@@ -48,6 +48,9 @@ func (d *dev) firstSteps() []string {
 	if d.kubernetes != nil {
 		steps = append(steps, cli+" proxy create pod --provider "+simcloud.KubernetesProvider+" --wait")
 	}
+	if d.openstack != nil {
+		steps = append(steps, cli+" proxy create server --provider "+simcloud.OpenStackProvider+" --wait")
+	}
 	return append(steps,
 		cli+" proxy create demo --provider local --wait",
 		cli+" proxy list",

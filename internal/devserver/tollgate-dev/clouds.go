@@ -11,7 +11,7 @@ import (
 const cloudStopLimit = 3 * time.Second
 
 // simulators are those that --with knows.
-var simulators = []string{simcloud.HetznerName, simcloud.KubernetesName}
+var simulators = []string{simcloud.HetznerName, simcloud.KubernetesName, simcloud.OpenStackName}
 
 // simulate starts the simulators that the command line asks for.
 func (d *dev) simulate() (err error) {
@@ -24,6 +24,10 @@ func (d *dev) simulate() (err error) {
 		case simcloud.KubernetesName:
 			if d.kubernetes, err = simcloud.StartKubernetes(d.state.Path(name), d.log); err == nil {
 				d.onClose(func() { d.stopCloud(name, d.kubernetes.Close) })
+			}
+		case simcloud.OpenStackName:
+			if d.openstack, err = simcloud.StartOpenStack(d.state.Path(name), d.log); err == nil {
+				d.onClose(func() { d.stopCloud(name, d.openstack.Close) })
 			}
 		}
 		if err != nil {
@@ -51,6 +55,9 @@ func (d *dev) overlay() []byte {
 	if d.kubernetes != nil {
 		docs = append(docs, d.kubernetes.Config())
 	}
+	if d.openstack != nil {
+		docs = append(docs, d.openstack.Config())
+	}
 	return bytes.Join(docs, []byte("---\n"))
 }
 
@@ -64,5 +71,10 @@ func (d *dev) sayClouds() {
 	if d.kubernetes != nil {
 		d.say("  simulated cluster %s, provider %s, token in %s", d.kubernetes.Endpoint(), simcloud.KubernetesProvider, shown(d.kubernetes.TokenFile()))
 		d.say("    make it full   curl %s/quota -d '{\"resource\":\"pods\",\"limit\":1}'", d.kubernetes.AdminURL())
+	}
+	if d.openstack != nil {
+		d.say("  simulated OpenStack %s, provider %s, password in %s", d.openstack.Endpoint(), simcloud.OpenStackProvider, shown(d.openstack.PasswordFile()))
+		d.say("    its state      curl %s/state", d.openstack.AdminURL())
+		d.say("    make it full   curl %s/quota -d '{\"instances\":1}'", d.openstack.AdminURL())
 	}
 }

@@ -72,11 +72,48 @@ func TestWithKubernetesSim(t *testing.T) {
 	}
 }
 
+// A simulated OpenStack cloud: its servers are proxies, and run again after a
+// restart.
+func TestWithOpenStackSim(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	first := s.start(t, "--with", "openstack-sim").running()
+	for _, want := range []string{"simulated OpenStack http://127.0.0.1:", "proxy create server --provider openstack --wait", "/_sim/quota"} {
+		if !strings.Contains(first.output(), want) {
+			t.Errorf("the announcement lacks %q", want)
+		}
+	}
+	s.createProxyAt(t, "server", "openstack")
+	before := s.proxy(t)
+	if !strings.HasPrefix(strings.Fields(before)[1], "127.82.") {
+		t.Errorf("the proxy is %s", before)
+	}
+	first.signal(os.Interrupt)
+	if code := first.ended(); code != 0 {
+		t.Errorf("exit code %d after an interrupt", code)
+	}
+	second := s.start(t, "--with", "openstack-sim").running()
+	if after := s.proxy(t); after != before {
+		t.Errorf("the proxy was %s and is %s", before, after)
+	}
+	conn, err := net.DialTimeout("tcp", net.JoinHostPort(strings.Fields(before)[1], "3128"), 5*time.Second)
+	if err != nil {
+		t.Errorf("the proxy does not run: %v", err)
+	} else {
+		_ = conn.Close()
+	}
+	s.deleteProxy(t, "server")
+	second.signal(os.Interrupt)
+	if code := second.ended(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+}
+
 func TestWithRefuses(t *testing.T) {
 	t.Parallel()
 	for want, with := range map[string][]string{
-		"--with aws-sim: is unknown: use one of hetzner-sim, kubernetes-sim": {"aws-sim"},
-		"--with hetzner-sim: is given twice":                                 {"hetzner-sim", "hetzner-sim"},
+		"--with aws-sim: is unknown: use one of hetzner-sim, kubernetes-sim, openstack-sim": {"aws-sim"},
+		"--with hetzner-sim: is given twice":                                                {"hetzner-sim", "hetzner-sim"},
 	} {
 		o := defaultOptions()
 		o.with = with

@@ -51,6 +51,7 @@ type dev struct {
 	engine     *devserver.Server
 	hetzner    *simcloud.Hetzner    // nil without --with hetzner-sim
 	kubernetes *simcloud.Kubernetes // nil without --with kubernetes-sim
+	openstack  *simcloud.OpenStack  // nil without --with openstack-sim
 	// reportingToken opens the Reporting API.
 	reportingToken string
 	// probes is the listener whose address a new configuration names; it is kept

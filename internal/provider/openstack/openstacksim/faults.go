@@ -64,6 +64,7 @@ type Faults struct {
 	mu     sync.Mutex
 	next   int
 	faults map[int]*fault
+	all    []*fault // those that have struck often enough, too
 	lag    time.Duration
 	named  time.Duration        // of listings by name
 	born   map[string]time.Time // servers, by id
@@ -77,10 +78,37 @@ type fault struct {
 	Fault
 	path    *regexp.Regexp
 	removed chan struct{}
+	remove  func()
 }
 
-// Add makes a fault; remove ends it.
+// Add makes a fault; remove ends it. It panics if the fault makes no sense.
 func (f *Faults) Add(x Fault) (remove func()) {
+	remove, err := f.TryAdd(x)
+	if err != nil {
+		panic(err)
+	}
+	return remove
+}
+
+// TryAdd is Add for faults that a person has typed.
+func (f *Faults) TryAdd(x Fault) (remove func(), err error) {
+	switch x.Kind {
+	case FaultAnswer:
+		if x.Status < 200 || x.Status > 599 {
+			return nil, fmt.Errorf("status: %d: want that of an answer, 200 to 599", x.Status)
+		}
+	case FaultEmpty, FaultLoseAnswer, FaultTruncate, FaultHoldAnswer, FaultHang:
+	default:
+		return nil, fmt.Errorf("kind: %q: want %s, %s, %s, %s, %s or %s", x.Kind, FaultAnswer, FaultEmpty, FaultLoseAnswer, FaultTruncate,
+			FaultHoldAnswer, FaultHang)
+	}
+	path, err := regexp.Compile("(?:" + x.Path + ")$")
+	if err != nil {
+		return nil, fmt.Errorf("path: %w", err)
+	}
+	if x.Path == "" {
+		path = regexp.MustCompile("")
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.faults == nil {
@@ -88,17 +116,26 @@ func (f *Faults) Add(x Fault) (remove func()) {
 	}
 	f.next++
 	id := f.next
-	one := &fault{Fault: x, path: regexp.MustCompile("(?:" + x.Path + ")$"), removed: make(chan struct{})}
-	if x.Path == "" {
-		one.path = regexp.MustCompile("")
-	}
-	f.faults[id] = one
-	return sync.OnceFunc(func() {
+	one := &fault{Fault: x, path: path, removed: make(chan struct{})}
+	one.remove = sync.OnceFunc(func() {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		delete(f.faults, id)
 		close(one.removed)
 	})
+	f.faults[id], f.all = one, append(f.all, one)
+	return one.remove, nil
+}
+
+// Clear ends all faults.
+func (f *Faults) Clear() {
+	f.mu.Lock()
+	all := f.all
+	f.all = nil
+	f.mu.Unlock()
+	for _, x := range all {
+		x.remove()
+	}
 }
 
 // Lag hides servers from listings for d after they were made, as far as the

@@ -10,10 +10,12 @@ import (
 
 // work is what a server is at after it was told to.
 type work struct {
-	action    *action
-	step, due time.Time
-	halfway   func() // nil when that is done
-	finish    func()
+	action         *action
+	name, from, to string
+	size           flavor
+	image          string
+	step, due      time.Time
+	half           bool // past the half of it
 }
 
 // verb is what POST /servers/{id}/action can ask for: in which states, what the
@@ -80,7 +82,7 @@ func (c *call) serverAction() {
 
 // perform starts what a verb asks for, if the server's state allows it.
 func (c *call) perform(x *server, name string, v verb, args json.RawMessage) {
-	now, from := c.sim.now(), x.status
+	now := c.sim.now()
 	var req struct {
 		Type   string `json:"type"`
 		Flavor string `json:"flavorRef"`
@@ -131,8 +133,8 @@ func (c *call) perform(x *server, name string, v verb, args json.RawMessage) {
 	a := c.note(x, v.action, v.event)
 	a.begin(now)
 	x.task, x.updated = v.task, now
-	x.work = &work{action: a, step: now.Add(c.sim.opt.ActionTime / 2), due: now.Add(c.sim.opt.ActionTime),
-		halfway: func() { c.sim.halfway(c.region, x, name) }, finish: func() { c.sim.done(c.region, x, name, from, v.to, size, req.Image) }}
+	x.work = &work{action: a, name: name, from: x.status, to: v.to, size: size, image: req.Image,
+		step: now.Add(c.sim.opt.ActionTime / 2), due: now.Add(c.sim.opt.ActionTime)}
 	c.sim.tick()
 	if name == "rebuild" {
 		c.answer(http.StatusAccepted, map[string]any{"server": c.show(x)})
@@ -148,9 +150,9 @@ func (c *call) conflict(x *server, v verb, attribute, state string) {
 // proceed ends a server's work when it is due, or fails it.
 func (s *Sim) proceed(r *region, x *server) {
 	now, w := s.now(), x.work
-	if w.halfway != nil && !s.failActions && !now.Before(w.step) {
-		w.halfway()
-		w.halfway = nil
+	if !w.half && !s.failActions && !now.Before(w.step) {
+		w.half = true
+		s.halfway(r, x, w.name)
 	}
 	if s.heldActions || now.Before(w.due) {
 		return
@@ -158,7 +160,7 @@ func (s *Sim) proceed(r *region, x *server) {
 	x.work, x.task, x.updated = nil, "", now
 	w.action.finish(now, s.failActions)
 	if !s.failActions {
-		w.finish()
+		s.done(r, x, *w)
 	}
 }
 
@@ -179,13 +181,14 @@ func (s *Sim) halfway(r *region, x *server, name string) {
 }
 
 // done brings a server into the state that a verb leads to.
-func (s *Sim) done(r *region, x *server, name, from, to string, size flavor, img string) {
-	switch name {
+func (s *Sim) done(r *region, x *server, w work) {
+	to := w.to
+	switch w.name {
 	case "resize":
 		old := x.flavor
-		x.old, x.flavor, x.wasOff, x.launched = &old, size, from == "SHUTOFF", s.now()
+		x.old, x.flavor, x.wasOff, x.launched = &old, w.size, w.from == "SHUTOFF", s.now()
 	case "confirmResize", "revertResize":
-		if name == "revertResize" {
+		if w.name == "revertResize" {
 			x.flavor, x.launched = *x.old, s.now()
 		}
 		if x.old = nil; x.wasOff {
@@ -198,17 +201,17 @@ func (s *Sim) done(r *region, x *server, name, from, to string, size flavor, img
 	case "shelveOffload":
 		x.zone = ""
 	case "rebuild":
-		x.image, x.launched = img, s.now()
-		if from == "SHUTOFF" {
-			to = from
+		x.image, x.launched = w.image, s.now()
+		if w.from == "SHUTOFF" {
+			to = w.from
 		}
 	case "unshelve":
 		x.zone = zoneName
-		if from == "SHELVED_OFFLOADED" {
+		if w.from == "SHELVED_OFFLOADED" {
 			x.launched = s.now()
 		}
 	}
-	if name == "rebuild" || name == "reboot" {
+	if w.name == "rebuild" || w.name == "reboot" {
 		s.halt(r, x)
 	}
 	s.rest(r, x, to)

@@ -86,6 +86,7 @@ func (s *Sim) authenticated(do handler) http.HandlerFunc {
 			return
 		}
 		s.tick()
+		defer s.save()
 		c := &call{sim: s, region: s.regions[r.PathValue("region")], w: w, r: r, query: r.URL.Query(), user: t.user, project: t.project,
 			admin: t.admin, request: "req-" + uuid.NewString()}
 		if c.region == nil {

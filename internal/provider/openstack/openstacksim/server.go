@@ -46,6 +46,9 @@ var vmStates = map[string]string{"BUILD": "building", "ACTIVE": "active", "SHUTO
 	"SUSPENDED": "suspended", "VERIFY_RESIZE": "resized", "RESCUE": "rescued", "SHELVED": "shelved", "SHELVED_OFFLOADED": "shelved_offloaded",
 	"SOFT_DELETED": "soft-delete", "DELETED": "deleted"}
 
+// IsStatus reports whether it is a state that a server can rest in.
+func IsStatus(s string) bool { return vmStates[s] != "" && s != "DELETED" }
+
 // powers are the power states, by status: a running one, a paused one, one that is
 // off and one on disk.
 var powers = map[string]int{"ACTIVE": 1, "VERIFY_RESIZE": 1, "RESCUE": 1, "PAUSED": 3, "SHUTOFF": 4, "SHELVED": 4, "SHELVED_OFFLOADED": 4,

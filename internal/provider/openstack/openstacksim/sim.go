@@ -53,6 +53,8 @@ type Options struct {
 	NoVolumes bool
 	// Backend, when set, puts something real behind the servers.
 	Backend Backend
+	// StateFile, when set, keeps the state between runs. Use Open then.
+	StateFile string
 	// Now is the clock, time.Now if nil.
 	Now func() time.Time
 	// Logger is told what goes wrong inside; nil is silent.
@@ -70,6 +72,8 @@ type Backend interface {
 	Start(ctx context.Context, id, name string, address netip.Addr) error
 	// Stop ends it; one that does not run is success.
 	Stop(ctx context.Context, id string, address netip.Addr) error
+	// Keep takes the address of a port that was there before.
+	Keep(address netip.Addr)
 	// Release gives back the address of a port that is deleted.
 	Release(address netip.Addr)
 }
@@ -95,6 +99,7 @@ type Sim struct {
 	// what servers are told to do is not done, or fails; volumes fail
 	heldActions, failActions, failVolumes bool
 	requests                              int
+	saved                                 []byte // what the state file has
 }
 
 type token struct {
@@ -130,6 +135,16 @@ type flavor struct {
 type image struct {
 	object
 	created time.Time
+}
+
+// Open makes a cloud, or continues the one in the state file: servers that ran run
+// again at their addresses.
+func Open(o Options) (*Sim, error) {
+	s := New(o)
+	if o.StateFile == "" {
+		return s, nil
+	}
+	return s, s.load()
 }
 
 // New makes a cloud.

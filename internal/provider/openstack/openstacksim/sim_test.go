@@ -27,7 +27,12 @@ type cloud struct {
 
 func newCloud(t *testing.T, o openstacksim.Options) *cloud {
 	t.Helper()
-	c := &cloud{Sim: openstacksim.New(o), t: t}
+	return cloudOf(t, openstacksim.New(o))
+}
+
+func cloudOf(t *testing.T, sim *openstacksim.Sim) *cloud {
+	t.Helper()
+	c := &cloud{Sim: sim, t: t}
 	srv := httptest.NewServer(c.Sim)
 	t.Cleanup(srv.Close)
 	c.url = srv.URL
