@@ -41,6 +41,8 @@ var (
 	// Labels that series are grouped by, matched by, and named by in a legend.
 	groupPattern  = regexp.MustCompile(`\b(?:by|without|on|ignoring|group_left|group_right)\s*\(([a-z_, ]*)\)`)
 	legendPattern = regexp.MustCompile(`\{\{\s*([a-z_]+)\s*\}\}`)
+	// The labels that label_join and label_replace make.
+	madePattern = regexp.MustCompile(`,\s*"([a-z_]+)"\s*,\s*"[^"]*"\s*,\s*"[a-z_]+"`)
 )
 
 // check says what a text names that does not exist.
@@ -64,12 +66,15 @@ func (k known) check(text string) (wrong []string) {
 // metrics has. Queries of other programs' metrics are theirs to know.
 func (k known) checkQuery(expr, legend string) (wrong []string) {
 	names := namePattern.FindAllString(expr, -1)
-	if len(names) == 0 || strings.Contains(expr, "label_replace") {
+	if len(names) == 0 {
 		return nil
 	}
 	var has, used []string
 	for _, n := range names {
 		has = append(has, k.labels(n)...)
+	}
+	for _, m := range madePattern.FindAllStringSubmatch(expr, -1) {
+		has = append(has, m[1])
 	}
 	for _, m := range groupPattern.FindAllStringSubmatch(expr, -1) {
 		for l := range strings.SplitSeq(m[1], ",") {
@@ -165,6 +170,8 @@ func TestExpressionsOfWrongNamesAreFound(t *testing.T) {
 		{`sum by (source) (tollgate_things{id!="", instance="a"})`, "{{source}}", 0},
 		{`histogram_quantile(0.9, sum by (le, route) (rate(tollgate_duration_seconds_bucket{le="1"}[5m])))`, "", 0},
 		{`up`, "{{whatever}}", 0},
+		{`max by (both) (label_join(tollgate_things, "both", "/", "source", "id"))`, "{{both}}", 0},
+		{`max by (other) (label_join(tollgate_things, "both", "/", "source", "id"))`, "", 1},
 		{`tollgate_things_total`, "", 1},
 		{`gardener_shot_info`, "", 1},
 		{`tollgate_things_bucket`, "", 1},
