@@ -92,11 +92,6 @@ func (s *Sim) end(r *region, x *server) {
 	r.gone = append(r.gone, x)
 }
 
-func (c *call) computeVersion() {
-	c.answer(http.StatusOK, map[string]any{"version": map[string]any{"id": "v2.1", "status": "CURRENT", "version": c.sim.opt.Microversion,
-		"min_version": "2.1", "updated": "2013-07-23T11:33:21Z"}})
-}
-
 func (c *call) limits() {
 	most, used := -1, c.count()
 	if q := c.sim.quotas.Instances; q > 0 {

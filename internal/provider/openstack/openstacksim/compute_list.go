@@ -22,7 +22,8 @@ var serverKeys = keys[*server]{
 var serverFilters = []string{"limit", "marker", "sort_key", "sort_dir", "name", "status", "tags", "changes-since", "changes-before", "all_tenants",
 	"project_id", "tenant_id", "deleted"}
 
-// listServers is GET /servers/detail.
+// listServers is GET /servers/detail, and GET /servers, which has ids and names
+// only.
 func (c *call) listServers() {
 	since, before, ok := c.changes()
 	if !ok || c.speaks("2.75") && !c.known(serverFilters, "'%s' does not match any of the regexes: '^_'") {
@@ -138,7 +139,11 @@ func (c *call) pageServers(list []*server) {
 		}
 		list = after(list, x, full)
 	}
-	answerPage(c, "servers", list, limit, func(x *server) string { return x.id }, func(x *server) any { return c.show(x) })
+	show := c.show
+	if !strings.HasSuffix(c.r.URL.Path, "/detail") {
+		show = func(x *server) any { return map[string]any{"id": x.id, "name": x.name} }
+	}
+	answerPage(c, "servers", list, limit, func(x *server) string { return x.id }, show)
 }
 
 func (c *call) getServer() {

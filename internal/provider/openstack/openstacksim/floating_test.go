@@ -50,6 +50,9 @@ func TestFloatingIPsAreListed(t *testing.T) {
 			t.Errorf("%s: %v, want %v", query, got, want)
 		}
 	}
+	if _, doc := c.do("GET", floating+"?fields=id&fields=status", ""); len(objects(doc, "floatingips")) != 3 || len(objects(doc, "floatingips")[0]) != 2 {
+		t.Errorf("two fields: %v", doc)
+	}
 	for _, query := range []string{"limit=-1", "limit=x", "sort_key=id", "sort_key=created_at&sort_dir=asc", "sort_key=id&sort_dir=up", "colour=blue",
 		"changed_since=2026-11-30T10:00:00Z"} {
 		if resp, doc := c.do("GET", floating+"?"+query, ""); resp.StatusCode != http.StatusBadRequest || doc["NeutronError"] == nil {

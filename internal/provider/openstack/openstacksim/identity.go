@@ -7,10 +7,6 @@ import (
 	"time"
 )
 
-func (s *Sim) identityVersion(w http.ResponseWriter, _ *http.Request) {
-	writeJSON(w, http.StatusOK, map[string]any{"version": map[string]any{"id": "v3.14", "status": "stable"}})
-}
-
 // logIn is POST /auth/tokens by password or by application credential.
 func (s *Sim) logIn(w http.ResponseWriter, r *http.Request) {
 	type domain struct{ ID, Name string }

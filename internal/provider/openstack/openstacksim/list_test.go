@@ -75,6 +75,10 @@ func TestOrderOfServers(t *testing.T) {
 			t.Errorf("%s: %d pages, want %d: a full one has a link", query, pages, want)
 		}
 	}
+	_, doc := c.do("GET", base+"/compute/v2.1/servers?limit=1", "")
+	if brief := objects(doc, "servers"); len(brief) != 1 || brief[0]["id"] != ids["c"] || brief[0]["name"] != "c" || brief[0]["status"] != nil {
+		t.Errorf("without details: %v", doc)
+	}
 	if got, _ := c.names("servers", detail+"?limit=0"); len(got) != 0 {
 		t.Errorf("no page: %v", got)
 	}

@@ -2,6 +2,7 @@ package openstacksim
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -92,7 +93,11 @@ func all[T any](c *call, key string, list []T, show func(T) map[string]any, fiel
 	}
 	out := []any{}
 	for _, x := range list {
-		out = append(out, show(x))
+		one := show(x)
+		if wanted := c.query["fields"]; len(wanted) > 0 {
+			maps.DeleteFunc(one, func(k string, _ any) bool { return !slices.Contains(wanted, k) })
+		}
+		out = append(out, one)
 	}
 	doc := map[string]any{key: out}
 	var links []any
@@ -112,7 +117,7 @@ func all[T any](c *call, key string, list []T, show func(T) map[string]any, fiel
 // filters refuses what the service cannot filter by, unless it ignores that.
 func (c *call) filters(known []string) bool {
 	for name := range c.query {
-		if slices.Contains(known, name) || slices.Contains([]string{"limit", "marker", "sort_key", "sort_dir"}, name) || c.sim.opt.LooseFilters {
+		if slices.Contains(known, name) || slices.Contains([]string{"limit", "marker", "sort_key", "sort_dir", "fields"}, name) || c.sim.opt.LooseFilters {
 			continue
 		}
 		c.neutron(http.StatusBadRequest, "HTTPBadRequest", "['%s'] is invalid attribute for filtering", name)

@@ -28,21 +28,20 @@ type handler func(c *call)
 
 // routes lays out the services: /identity/v3 and /<region>/<service>/<version>.
 func (s *Sim) routes() {
-	s.mux.HandleFunc("GET /identity/v3", s.identityVersion)
+	s.documents()
 	s.mux.HandleFunc("POST /identity/v3/auth/tokens", s.logIn)
 	s.mux.HandleFunc("DELETE /identity/v3/auth/tokens", s.revoke)
-	s.mux.HandleFunc("GET /{region}/volume/{$}", s.volumeVersions(http.StatusMultipleChoices))
-	s.mux.HandleFunc("GET /{region}/volume/v3/{$}", s.volumeVersions(http.StatusOK))
 	compute, network, volume, image := "compute", "network", "volume", "image"
 	for _, route := range []struct {
 		service, method, path string
 		do                    handler
 	}{
-		{compute, "GET", "v2.1/{$}", (*call).computeVersion},
 		{compute, "GET", "v2.1/limits", (*call).limits},
 		{compute, "GET", "v2.1/os-availability-zone", (*call).zones},
 		{compute, "GET", "v2.1/flavors/detail", (*call).listFlavors},
+		{compute, "GET", "v2.1/flavors/{id}/os-extra_specs", func(c *call) { c.answer(http.StatusOK, map[string]any{"extra_specs": map[string]any{}}) }},
 		{compute, "POST", "v2.1/servers", (*call).createServer},
+		{compute, "GET", "v2.1/servers", (*call).listServers},
 		{compute, "GET", "v2.1/servers/detail", (*call).listServers},
 		{compute, "GET", "v2.1/servers/{id}", (*call).getServer},
 		{compute, "DELETE", "v2.1/servers/{id}", (*call).deleteServer},

@@ -88,6 +88,12 @@ func (c *call) createVolume() {
 		Zone     string            `json:"availability_zone"`
 		Image    string            `json:"imageRef"`
 		Metadata map[string]string `json:"metadata"`
+		// Not simulated; clients send them as null.
+		Description any `json:"description"`
+		Snapshot    any `json:"snapshot_id"`
+		Source      any `json:"source_volid"`
+		Group       any `json:"consistencygroup_id"`
+		Backup      any `json:"backup_id"`
 	}
 	if !c.read("volume", &req) {
 		return
@@ -237,12 +243,4 @@ func (c *call) detachVolume() {
 	v.become("available", c.sim.now())
 	c.note(x, "detach_volume", "compute_detach_volume").finish(c.sim.now(), false)
 	c.w.WriteHeader(http.StatusAccepted)
-}
-
-// volumeVersions is the document at the root of the service, for everybody.
-func (s *Sim) volumeVersions(status int) http.HandlerFunc {
-	return func(w http.ResponseWriter, _ *http.Request) {
-		writeJSON(w, status, map[string]any{"versions": []any{map[string]any{"id": "v3.0", "status": "CURRENT",
-			"version": s.opt.VolumeMicroversion, "min_version": "3.0", "updated": "2022-08-31T00:00:00Z"}}})
-	}
 }

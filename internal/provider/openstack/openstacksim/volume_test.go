@@ -168,12 +168,31 @@ func TestVolumeLife(t *testing.T) {
 	}
 }
 
-func TestVolumeVersions(t *testing.T) {
+// What the services say of themselves is for everybody, and leads on.
+func TestDocuments(t *testing.T) {
 	t.Parallel()
 	c, _ := timed(t, openstacksim.Options{VolumeMicroversion: "3.59"})
-	for path, want := range map[string]int{base + "/volume/": 300, base + "/volume/v3/": 200} {
+	c.token = ""
+	for path, want := range map[string]struct {
+		status int
+		key    string
+		self   string
+		newest any
+	}{
+		"/identity/v3":         {200, "version", "/identity/v3/", nil},
+		base + "/compute/v2.1": {200, "version", base + "/compute/v2.1/", "2.93"},
+		base + "/network":      {200, "versions", base + "/network/v2.0/", nil},
+		base + "/image/":       {300, "versions", base + "/image/v2/", nil},
+		base + "/volume/":      {300, "versions", base + "/volume/v3/", "3.59"},
+		base + "/volume/v3/":   {200, "versions", base + "/volume/v3/", "3.59"},
+	} {
 		resp, doc := c.do("GET", path, "")
-		if v := objects(doc, "versions"); resp.StatusCode != want || v[0]["version"] != "3.59" || v[0]["min_version"] != "3.0" {
+		v, _ := doc[want.key].(map[string]any)
+		if all := objects(doc, want.key); len(all) > 0 {
+			v = all[0]
+		}
+		links := objects(v, "links")
+		if resp.StatusCode != want.status || len(links) == 0 || links[0]["href"] != c.url+want.self || v["version"] != want.newest {
 			t.Errorf("%s: %d %v", path, resp.StatusCode, doc)
 		}
 	}
