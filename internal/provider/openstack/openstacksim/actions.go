@@ -150,11 +150,11 @@ func (c *call) events(a *action) []any {
 	if c.speaks("2.62") {
 		e["hostId"] = hostID
 	}
-	if c.speaks("2.84") {
-		e["details"] = nil
-	}
 	if c.admin {
 		e["traceback"] = nil
+		if c.speaks("2.84") {
+			e["details"] = nil
+		}
 	}
 	return []any{e}
 }

@@ -194,7 +194,7 @@ func (c *call) show(x *server) any {
 		"id": x.id, "name": x.name, "status": x.shown(), "tenant_id": x.project, "user_id": x.user, "metadata": x.metadata,
 		"created": seconds(x.created), "updated": seconds(changed), "addresses": addresses, "flavor": fl, "image": img,
 		"OS-EXT-AZ:availability_zone": x.zone, "OS-EXT-STS:task_state": nil, "OS-EXT-STS:vm_state": x.vmState(),
-		"OS-EXT-STS:power_state": powers[x.status], "config_drive": "",
+		"OS-EXT-STS:power_state": x.power(), "config_drive": "",
 		"OS-SRV-USG:launched_at": orNull(x.launched), "OS-SRV-USG:terminated_at": orNull(x.terminated), "key_name": nil,
 		"os-extended-volumes:volumes_attached": volumes,
 	}

@@ -301,6 +301,13 @@ func TestResize(t *testing.T) {
 	if x := c.get(id); text(x, "flavor", "original_name") != "m1.small" || x["status"] != "ACTIVE" {
 		t.Errorf("confirmed: %v", x)
 	}
+	c.act(id, `{"os-stop":null}`)
+	k.pass(10 * time.Second)
+	c.act(id, `{"resize":{"flavorRef":"`+c.id(base+"/compute/v2.1/flavors/detail", "flavors", "m1.tiny")+`"}}`)
+	k.pass(10 * time.Second)
+	if x := c.get(id); x["status"] != "VERIFY_RESIZE" || x["OS-EXT-STS:power_state"] != 4.0 {
+		t.Errorf("resized while it was off: %v", x)
+	}
 }
 
 // A shelved server leaves its host, and has no zone then.

@@ -220,7 +220,7 @@ func (s *Sim) done(r *region, x *server, w work) {
 // rest puts a server into a state and lets what is behind it run, or not.
 func (s *Sim) rest(r *region, x *server, status string) {
 	x.status = status
-	if !runs(status) {
+	if !x.runs() {
 		s.halt(r, x)
 		return
 	}

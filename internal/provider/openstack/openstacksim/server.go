@@ -54,8 +54,16 @@ func IsStatus(s string) bool { return vmStates[s] != "" && s != "DELETED" }
 var powers = map[string]int{"ACTIVE": 1, "VERIFY_RESIZE": 1, "RESCUE": 1, "PAUSED": 3, "SHUTOFF": 4, "SHELVED": 4, "SHELVED_OFFLOADED": 4,
 	"SOFT_DELETED": 4, "SUSPENDED": 4}
 
-// runs reports whether a guest runs in this status.
-func runs(status string) bool { return powers[status] == 1 }
+// power is the power state. A server that was off stays off when it is resized.
+func (x *server) power() int {
+	if x.status == "VERIFY_RESIZE" && x.wasOff {
+		return powers["SHUTOFF"]
+	}
+	return powers[x.status]
+}
+
+// runs reports whether its guest runs.
+func (x *server) runs() bool { return x.power() == 1 }
 
 func (x *server) vmState() string {
 	if vm := vmStates[x.status]; vm != "" {

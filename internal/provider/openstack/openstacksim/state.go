@@ -71,7 +71,7 @@ func (s *Sim) restore(r savedRegion) *region {
 		s.opt.Backend.Keep(p.address)
 	}
 	for _, x := range out.servers {
-		if runs(x.status) {
+		if x.runs() {
 			s.rest(out, x, x.status)
 		}
 	}
