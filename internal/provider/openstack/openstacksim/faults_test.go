@@ -46,5 +46,15 @@ func TestFaultsOfListings(t *testing.T) {
 			t.Errorf("%s, second page: %d %v", key, resp.StatusCode, doc)
 		}
 		remove()
+		f.List(func(kind string, entries []any) []any {
+			if kind != key {
+				t.Errorf("%s is a listing of %s", path, kind)
+			}
+			return append(entries, entries...)
+		})
+		if _, doc := c.do("GET", path, ""); len(objects(doc, key)) != 2 {
+			t.Errorf("%s, twice: %v", key, doc)
+		}
+		f.List(nil)
 	}
 }
