@@ -79,7 +79,7 @@ func (c *call) everyone() (yes, ok bool) {
 		return false, true
 	}
 	switch text := strings.ToLower(c.query.Get("all_tenants")); {
-	case slices.Contains([]string{"0", "f", "false", "n", "no", "off"}, text):
+	case no(text):
 		return false, true
 	case !slices.Contains([]string{"", "1", "t", "true", "y", "yes", "on"}, text):
 		c.fail(http.StatusBadRequest, "badRequest", "Unrecognized value '%s', acceptable values are: "+
@@ -90,6 +90,11 @@ func (c *call) everyone() (yes, ok bool) {
 		return false, false
 	}
 	return true, true
+}
+
+// no reports whether a parameter says so.
+func no(text string) bool {
+	return slices.Contains([]string{"0", "f", "false", "n", "no", "off"}, strings.ToLower(text))
 }
 
 // pageServers sorts and cuts a listing. Those that no host has taken yet come

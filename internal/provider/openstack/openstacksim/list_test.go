@@ -232,7 +232,8 @@ func TestProjects(t *testing.T) {
 	for path, want := range map[string][3]int{
 		"servers " + detail: {1, 1, 1}, "servers " + detail + "?all_tenants=1": {-1, -1, 2},
 		"volumes " + base + "/volume/v3/volumes/detail": {1, 1, 1}, "volumes " + base + "/volume/v3/volumes/detail?all_tenants=1": {1, 1, 2},
-		"floatingips " + base + "/network/v2.0/floatingips": {1, 1, 2},
+		"volumes " + base + "/volume/v3/volumes/detail?all_tenants=0": {1, 1, 1},
+		"floatingips " + base + "/network/v2.0/floatingips":           {1, 1, 2},
 	} {
 		kind, path, _ := strings.Cut(path, " ")
 		for i, as := range []*cloud{c, other, root} {
@@ -243,6 +244,9 @@ func TestProjects(t *testing.T) {
 				t.Errorf("%s: client %d sees %v, want %d", path, i, got, want[i])
 			}
 		}
+	}
+	if a := root.acts(his, ""); len(a) != 1 {
+		t.Errorf("an admin sees the actions of another project: %v", a)
 	}
 	_, doc := root.do("GET", detail+"?all_tenants=1", "")
 	owners := map[string]bool{}

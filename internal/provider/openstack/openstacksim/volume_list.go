@@ -26,7 +26,7 @@ func (c *call) listVolumes() {
 	if !ok1 || !ok2 {
 		return
 	}
-	everyone := c.admin && c.query.Has("all_tenants")
+	everyone := c.admin && c.query.Has("all_tenants") && !no(c.query.Get("all_tenants"))
 	list := slices.DeleteFunc(slices.Clone(c.region.volumes), func(v *volume) bool {
 		for field, have := range map[string]string{"name": v.name, "status": v.status} {
 			if want := c.query.Get(field); want != "" && want != have {
