@@ -244,9 +244,9 @@ func (e *PlaceError) Error() string { return fmt.Sprintf("%s: %q: %s", e.Field, 
 // ErrAnswer is an answer that is no JSON of the form that was asked for.
 var ErrAnswer = errors.New("the answer lacks the object that was asked for")
 
-// badMarker reports whether a listing was refused because the entry that a page
+// BadMarker reports whether a listing was refused because the entry that a page
 // begins after is gone.
-func badMarker(err error, marker string) bool {
+func BadMarker(err error, marker string) bool {
 	a, ok := AnswerOf(err)
 	return ok && !a.Login && (a.Status == http.StatusBadRequest || a.Status == http.StatusNotFound) && strings.Contains(a.Text, marker)
 }

@@ -122,6 +122,9 @@ func (c *Cloud) logIn(ctx context.Context) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
+	if project, err := res.ExtractProject(); err == nil && project != nil {
+		s.Project = project.ID
+	}
 	if err := c.client.SetTokenAndAuthResult(res); err != nil {
 		return nil, &LoginError{ErrAnswer, err}
 	}

@@ -18,6 +18,8 @@ type Session struct {
 	Order []string
 	// Known are all of the catalogue, sorted.
 	Known []string
+	// Project is the id of the project that the login is for.
+	Project string
 
 	regions map[string]*Region
 	secrets []provider.Sensitive

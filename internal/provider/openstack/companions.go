@@ -49,7 +49,7 @@ func (p *Provider) companions(ctx context.Context, r *region, sel provider.Selec
 		if !sel.Matches(l.marks) {
 			return
 		}
-		c := provider.Companion{Kind: kind, ID: companionID(r, id), Name: name, Marks: l.marks, CreatedAt: parseTime(created)}
+		c := provider.Companion{Kind: kind, ID: companionID(r, id), Name: name, Marks: l.marks, CreatedAt: cloud.ParseTime(created)}
 		if server != "" {
 			c.AttachedTo = instanceKey{r.Name, server, l.instance}.id()
 		} else {

@@ -56,19 +56,8 @@ func (s *server) UnmarshalJSON(b []byte) error {
 		return err
 	}
 	*s = server(with.plain)
-	s.Created = parseTime(with.Created)
+	s.Created = cloud.ParseTime(with.Created)
 	return nil
-}
-
-// parseTime reads the forms of times that the services use; the zero time for
-// any other.
-func parseTime(text string) time.Time {
-	for _, form := range []string{time.RFC3339Nano, "2006-01-02T15:04:05.999999"} {
-		if t, err := time.Parse(form, text); err == nil {
-			return t.UTC()
-		}
-	}
-	return time.Time{}
 }
 
 // ending reports whether the server is on its way out.

@@ -151,3 +151,10 @@ func (p *Provider) parseID(op provider.Op, id provider.InstanceID) (instanceKey,
 
 // Tags are the tags of a server with these marks.
 func Tags(m provider.Marks) []string { return []string{tagManaged, tagInstallation(m.Installation)} }
+
+// MarksOfDescription reads the marks of the description of a port or floating IP;
+// ok is false when it is none of ours.
+func MarksOfDescription(text string) (m provider.Marks, ok bool) {
+	l, ok := parseLabel(text)
+	return l.marks, ok
+}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tollgate-dev/tollgate/internal/openstack/cloudtest"
 	"github.com/tollgate-dev/tollgate/internal/provider"
 	"github.com/tollgate-dev/tollgate/internal/provider/openstack/openstacksim"
 	"github.com/tollgate-dev/tollgate/internal/provider/openstack/openstacktest"
@@ -19,9 +20,9 @@ import (
 func (b *realBackend) Place(tb testing.TB, name string, marks provider.Marks, managed bool) {
 	tb.Helper()
 	var flavors struct{ Flavors []struct{ ID, Name string } }
-	b.do(tb, "GET", b.urls["compute"]+"/flavors", nil, &flavors)
-	s := map[string]any{"name": name, "imageRef": b.id(tb, "images", b.urls["image"]+"/v2/images?name=cirros"),
-		"networks": []any{map[string]any{"uuid": b.id(tb, "networks", b.urls["network"]+"/v2.0/networks?name=shared")}}}
+	b.Do(tb, "GET", b.URLs["compute"]+"/flavors", nil, &flavors)
+	s := map[string]any{"name": name, "imageRef": b.IDOf(tb, "images", b.URLs["image"]+"/v2/images?name=cirros"),
+		"networks": []any{map[string]any{"uuid": b.IDOf(tb, "networks", b.URLs["network"]+"/v2.0/networks?name=shared")}}}
 	for _, f := range flavors.Flavors {
 		if f.Name == "m1.tiny" {
 			s["flavorRef"] = f.ID
@@ -30,8 +31,8 @@ func (b *realBackend) Place(tb testing.TB, name string, marks provider.Marks, ma
 	if managed {
 		s["metadata"], s["tags"] = marks.Labels(), openstacktest.Tags(marks)
 	}
-	b.do(tb, "POST", b.urls["compute"]+"/servers", map[string]any{"server": s}, nil)
-	until(tb, "the placed server runs", func() bool { return b.named(tb, name).Status == "ACTIVE" })
+	b.Do(tb, "POST", b.URLs["compute"]+"/servers", map[string]any{"server": s}, nil)
+	cloudtest.Until(tb, "the placed server runs", func() bool { return b.named(tb, name).Status == "ACTIVE" })
 }
 
 // Vanish implements the kit's hook.
@@ -41,17 +42,17 @@ func (b *realBackend) Vanish(tb testing.TB, name string) {
 		if s.Name != name {
 			continue
 		}
-		url := b.urls["compute"] + "/servers/" + s.ID
-		b.do(tb, "DELETE", url, nil, nil)
-		until(tb, "the server is gone", func() bool { return !b.do(tb, "GET", url, nil, nil) })
+		url := b.URLs["compute"] + "/servers/" + s.ID
+		b.Do(tb, "DELETE", url, nil, nil)
+		cloudtest.Until(tb, "the server is gone", func() bool { return !b.Do(tb, "GET", url, nil, nil) })
 	}
 }
 
 // Stop implements the kit's hook.
 func (b *realBackend) Stop(tb testing.TB, name string) {
 	tb.Helper()
-	b.do(tb, "POST", b.urls["compute"]+"/servers/"+b.named(tb, name).ID+"/action", map[string]any{"os-stop": nil}, nil)
-	until(tb, "the server is off", func() bool { return b.named(tb, name).Status == "SHUTOFF" })
+	b.Do(tb, "POST", b.URLs["compute"]+"/servers/"+b.named(tb, name).ID+"/action", map[string]any{"os-stop": nil}, nil)
+	cloudtest.Until(tb, "the server is off", func() bool { return b.named(tb, name).Status == "SHUTOFF" })
 }
 
 // UserData implements the kit's hook.
@@ -67,11 +68,11 @@ func (b *realBackend) UserData(tb testing.TB, name string) []byte {
 // HoldBoot implements the kit's hook: the fake hypervisor waits for a file to go.
 func (b *realBackend) HoldBoot(tb testing.TB) func() {
 	tb.Helper()
-	file := filepath.Join(b.state, "hold", b.project)
+	file := filepath.Join(b.State, "hold", b.Name)
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		tb.Fatal(err)
 	}
-	b.Order(func(s map[string]any) { s["metadata"].(map[string]any)["fake_spawn_hold"] = b.project })
+	b.Order(func(s map[string]any) { s["metadata"].(map[string]any)["fake_spawn_hold"] = b.Name })
 	return func() {
 		b.Order(nil)
 		_ = os.Remove(file)

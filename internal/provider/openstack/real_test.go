@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tollgate-dev/tollgate/internal/openstack/cloud"
+	"github.com/tollgate-dev/tollgate/internal/openstack/cloudtest"
 	"github.com/tollgate-dev/tollgate/internal/provider"
 	"github.com/tollgate-dev/tollgate/internal/provider/openstack"
 	"github.com/tollgate-dev/tollgate/internal/provider/openstack/openstacktest"
@@ -51,7 +52,7 @@ func TestVolumesOnTheRealServices(t *testing.T) {
 				func(o *openstack.Options) { o.Volume = volume })
 			req := request("proxy-a")
 			id := create(t, p, req)
-			until(t, "the server runs", func() bool {
+			cloudtest.Until(t, "the server runs", func() bool {
 				in, err := p.Get(t.Context(), id)
 				return err == nil && in.State == provider.StateRunning
 			})
@@ -72,7 +73,7 @@ func TestVolumesOnTheRealServices(t *testing.T) {
 			if err := p.Delete(t.Context(), id); err != nil {
 				t.Error(err)
 			}
-			until(t, "nothing is left", func() bool { return len(b.Things(t)) == 0 })
+			cloudtest.Until(t, "nothing is left", func() bool { return len(b.Things(t)) == 0 })
 		})
 	}
 }
@@ -93,7 +94,7 @@ func TestApplicationCredentialOnTheRealServices(t *testing.T) {
 	}
 	b.revokeCredential(t, app.ID)
 	var last error
-	until(t, "the revoked credential is refused", func() bool { // the services believe a token for ten seconds
+	cloudtest.Until(t, "the revoked credential is refused", func() bool { // the services believe a token for ten seconds
 		if _, last = p.Get(t.Context(), id); provider.ClassOf(last) == provider.NotFound {
 			t.Fatalf("a revoked credential reads as gone: %v", last)
 		}
@@ -140,7 +141,7 @@ func TestFaultOnTheRealServices(t *testing.T) {
 	b.Order(func(s map[string]any) { s["metadata"].(map[string]any)["fake_spawn_error"] = "no room for it" })
 	p := b.open(t, provider.Config{Name: "cloud", Installation: "acme", Secret: newVault("correct").read}, "correct", everything)
 	id := create(t, p, request("proxy-a"))
-	until(t, "the server is in error", func() bool {
+	cloudtest.Until(t, "the server is in error", func() bool {
 		in, err := p.Get(t.Context(), id)
 		if err == nil && in.State == provider.StateStopped {
 			if !strings.HasPrefix(in.RawState, "ERROR: Build of instance ") || !strings.HasSuffix(in.RawState, "no room for it") {
@@ -153,5 +154,5 @@ func TestFaultOnTheRealServices(t *testing.T) {
 	if err := p.Delete(t.Context(), id); err != nil {
 		t.Error(err)
 	}
-	until(t, "nothing is left", func() bool { return len(b.Things(t)) == 0 })
+	cloudtest.Until(t, "nothing is left", func() bool { return len(b.Things(t)) == 0 })
 }

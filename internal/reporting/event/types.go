@@ -234,6 +234,11 @@ var fields = map[Platform]map[ResourceType][]string{
 		FloatingIP:   {IPVersion, Kind},
 		LoadBalancer: {Kind, Targets},
 	},
+	OpenStack: {
+		Server:     {VCPUs, RAMGB, DiskGB, Flavor},
+		Volume:     {SizeGB, Kind},
+		FloatingIP: {IPVersion},
+	},
 	STACKIT: {
 		Server:            {VCPUs, RAMGB, DiskGB, MachineType},
 		Volume:            {SizeGB, Kind},

@@ -6,6 +6,7 @@ import (
 	"github.com/tollgate-dev/tollgate/internal/source"
 	"github.com/tollgate-dev/tollgate/internal/source/gardener"
 	"github.com/tollgate-dev/tollgate/internal/source/hetzner"
+	"github.com/tollgate-dev/tollgate/internal/source/openstack"
 )
 
 // Types lists every source type that this build knows, in the order of the
@@ -14,5 +15,6 @@ func Types() []source.Type {
 	return []source.Type{
 		hetzner.Type(),
 		gardener.Type(),
+		openstack.Type(),
 	}
 }

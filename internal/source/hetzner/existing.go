@@ -48,7 +48,7 @@ func existing(st state, created time.Time, labels map[string]string, info map[st
 }
 
 func existingServer(raw json.RawMessage) source.Existing {
-	in := decode[schema.Server](raw)
+	in := source.Loose[schema.Server](raw)
 	v := hcloud.ServerFromSchema(in)
 	image := ""
 	if in.Image != nil {
@@ -78,7 +78,7 @@ func serverPower(s hcloud.ServerStatus) event.State {
 }
 
 func existingVolume(raw json.RawMessage) source.Existing {
-	in := decode[schema.Volume](raw)
+	in := source.Loose[schema.Volume](raw)
 	info := map[string]string{infoStatus: in.Status, infoServer: number(in.Server)}
 	if in.Format != nil {
 		info[infoFormat] = *in.Format
@@ -87,14 +87,14 @@ func existingVolume(raw json.RawMessage) source.Existing {
 }
 
 func existingFloating(raw json.RawMessage) source.Existing {
-	in := decode[schema.FloatingIP](raw)
+	in := source.Loose[schema.FloatingIP](raw)
 	return existing(floatingState(&hcloud.FloatingIP{
 		Name: in.Name, Type: hcloud.FloatingIPType(in.Type), HomeLocation: &hcloud.Location{Name: in.HomeLocation.Name},
 	}), in.Created, in.Labels, map[string]string{infoType: in.Type, infoServer: number(in.Server), "ip": in.IP})
 }
 
 func existingBalancer(raw json.RawMessage) source.Existing {
-	in := decode[schema.LoadBalancer](raw)
+	in := source.Loose[schema.LoadBalancer](raw)
 	st := balancerState(&hcloud.LoadBalancer{
 		Name: in.Name, Location: &hcloud.Location{Name: in.Location.Name}, Targets: make([]hcloud.LoadBalancerTarget, len(in.Targets)),
 		LoadBalancerType: &hcloud.LoadBalancerType{Name: in.LoadBalancerType.Name},

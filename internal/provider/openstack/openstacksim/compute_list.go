@@ -51,7 +51,7 @@ func (c *call) listServers() {
 	list := slices.Concat(c.region.servers, c.region.gone)
 	list = slices.DeleteFunc(list, func(x *server) bool {
 		switch {
-		case x.project != c.project && !everyone, !name.MatchString(x.name):
+		case x.project != c.project && !everyone, !name.MatchString(x.name), x.cut:
 			return true
 		case everyone && c.query.Get("project_id") != "" && c.query.Get("project_id") != x.project:
 			return true

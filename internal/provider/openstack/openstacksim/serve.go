@@ -41,7 +41,7 @@ func (s *Sim) routes() {
 		{compute, "GET", "v2.1/flavors/detail", (*call).listFlavors},
 		{compute, "GET", "v2.1/flavors/{id}/os-extra_specs", func(c *call) { c.answer(http.StatusOK, map[string]any{"extra_specs": map[string]any{}}) }},
 		{compute, "POST", "v2.1/servers", (*call).createServer},
-		{compute, "GET", "v2.1/servers", (*call).listServers},
+		{compute, "GET", "v2.1/servers", (*call).indexServers},
 		{compute, "GET", "v2.1/servers/detail", (*call).listServers},
 		{compute, "GET", "v2.1/servers/{id}", (*call).getServer},
 		{compute, "DELETE", "v2.1/servers/{id}", (*call).deleteServer},

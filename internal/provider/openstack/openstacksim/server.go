@@ -8,6 +8,7 @@ import (
 const zoneName = "nova"
 
 type server struct {
+	cut                     bool // its cell cannot be reached
 	id, name, project, user string
 	// status is the state that it rests in. While a task changes that, shown tells
 	// what is answered.
@@ -111,7 +112,7 @@ func (s *Sim) tick() {
 				s.end(r, x)
 			case x.doomed && x.status != "BUILD" && !now.Before(x.due):
 				s.end(r, x)
-			case x.status == "BUILD" && x.task == "spawning" && (!s.held || x.doomed) && !now.Before(x.due):
+			case x.status == "BUILD" && x.task == "spawning" && (!s.held && !s.heldNames[x.name] || x.doomed) && !now.Before(x.due):
 				s.build(r, x)
 				// The real one finishes building, and its delete waits for that.
 				if x.doomed {

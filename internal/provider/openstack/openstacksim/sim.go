@@ -86,16 +86,17 @@ type Sim struct {
 	opt Options
 	mux *http.ServeMux
 
-	mu       sync.Mutex
-	regions  map[string]*region
-	tokens   map[string]token
-	project  object
-	projects []object // the further ones
-	quotas   Quotas
-	held     bool // servers stay in BUILD
-	noHost   bool // the scheduler finds no host, and says so in the answer
-	fault    string
-	nextAddr uint32
+	mu        sync.Mutex
+	regions   map[string]*region
+	tokens    map[string]token
+	project   object
+	projects  []object // the further ones
+	quotas    Quotas
+	heldNames map[string]bool
+	held      bool // servers stay in BUILD
+	noHost    bool // the scheduler finds no host, and says so in the answer
+	fault     string
+	nextAddr  uint32
 	// what servers are told to do is not done, or fails; volumes fail
 	heldActions, failActions, failVolumes bool
 	requests                              int
@@ -170,7 +171,7 @@ func New(o Options) *Sim {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Sim{opt: o, regions: map[string]*region{}, tokens: map[string]token{}, project: object{newID(), "demo"}, mux: http.NewServeMux()}
+	s := &Sim{opt: o, regions: map[string]*region{}, tokens: map[string]token{}, heldNames: map[string]bool{}, project: object{newID(), "demo"}, mux: http.NewServeMux()}
 	for _, name := range o.Projects {
 		s.projects = append(s.projects, object{newID(), name})
 	}
@@ -212,6 +213,13 @@ func (s *Sim) SetQuotas(q Quotas) { s.mu.Lock(); defer s.mu.Unlock(); s.quotas =
 // release is called.
 func (s *Sim) Hold() (release func()) {
 	set := func(v bool) { s.mu.Lock(); defer s.mu.Unlock(); s.held = v }
+	set(true)
+	return func() { set(false) }
+}
+
+// HoldBuild keeps servers of this name in BUILD until release is called.
+func (s *Sim) HoldBuild(name string) (release func()) {
+	set := func(v bool) { s.mu.Lock(); defer s.mu.Unlock(); s.tick(); s.heldNames[name] = v }
 	set(true)
 	return func() { set(false) }
 }

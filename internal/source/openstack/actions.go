@@ -1,0 +1,171 @@
+package openstack
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/tollgate-dev/tollgate/internal/reporting/event"
+	"github.com/tollgate-dev/tollgate/internal/source"
+)
+
+// action is an entry of a server's list of actions.
+// Source: nova/compute/instance_actions.py and os-instance-actions (Zed).
+type action struct {
+	Name    string `json:"action"`
+	Request string `json:"request_id"`
+	// Message is "Error" when something about the action went wrong. It may have been
+	// done all the same: the next host that was tried had room.
+	Message string `json:"message"`
+	Start   string `json:"start_time"`
+	// Updated is when the latest of its parts was done.
+	Updated string `json:"updated_at"`
+
+	start, updated time.Time
+}
+
+// Names of actions that mean something.
+const (
+	actCreate  = "create"
+	actResize  = "resize"
+	actMigrate = "migrate"
+	actConfirm = "confirmResize"
+	actRevert  = "revertResize"
+)
+
+// switches are the actions after which a server runs, or no longer does. A pause
+// keeps the memory of the host; a hard reboot starts what was off.
+var switches = map[string]event.State{
+	"stop": event.Off, "suspend": event.Off, "shelve": event.Off, "shelveOffload": event.Off, "softDelete": event.Off,
+	"start": event.Active, "resume": event.Active, "unshelve": event.Active, "restore": event.Active, "reboot": event.Active,
+}
+
+// history makes the changes of a server's life, the earliest first. A server that
+// never ran has none. It is pure.
+//
+// Of actions only the order and the end are known. Sizes are the flavor that the
+// server has now, which the last change of size has led to; what came before is
+// known where a resize was reverted, or where there was none.
+func (v server) history(acts []action) []change {
+	if v.launched.IsZero() || v.Status == "BUILD" {
+		return nil
+	}
+	acts = v.done(acts)
+	sizes, first := v.sizesAfter(acts)
+	born := change{verb: source.VerbCreate, id: event.ChangeCreate, size: first, sized: true, at: v.launched}
+	if i := slices.IndexFunc(acts, func(a action) bool { return a.Name == actCreate }); i >= 0 && !acts[i].updated.IsZero() {
+		// Later changes move the time of the launch.
+		born.at = acts[i].updated
+	}
+	born.by = latest(v.created, born.at)
+	out := []change{born}
+	state := event.Active
+	for i, a := range acts {
+		ch := change{id: event.Change("action", a.Request), at: cmp.Or(a.updated, a.start), by: latest(a.start, a.updated), seq: int64(i + 1)}
+		size, sized := sizes[i]
+		next, switched := switches[a.Name]
+		switch {
+		case a.Request == "" || ch.at.IsZero():
+			continue
+		case sized:
+			ch.verb, ch.size, ch.sized = source.VerbResize, size, true
+		case switched && a.Message == "" && next != state:
+			if state = next; next == event.Off {
+				ch.verb = source.VerbPowerOff
+			} else {
+				ch.verb = source.VerbPowerOn
+			}
+		default:
+			continue
+		}
+		if ch.at.Before(born.at) {
+			ch.at = born.at // another machine's clock
+		}
+		out = append(out, ch)
+	}
+	if v.Status != "DELETED" {
+		return out
+	}
+	end := change{verb: source.VerbDelete, id: event.ChangeDelete, size: v.size(), sized: true, at: cmp.Or(v.terminated, v.updated), by: latest(v.terminated, v.updated),
+		seq: int64(len(acts) + 1)}
+	for _, ch := range out {
+		if end.at.Before(ch.at) {
+			end.at = ch.at
+		}
+	}
+	return append(out, end)
+}
+
+// done are the actions in the order of their beginning, without the one that the
+// server is busy with.
+func (v server) done(acts []action) []action {
+	acts = slices.Clone(acts)
+	for i := range acts {
+		acts[i].start, acts[i].updated = parse(acts[i].Start), parse(acts[i].Updated)
+	}
+	slices.SortStableFunc(acts, func(a, b action) int { return a.start.Compare(b.start) })
+	if n := len(acts); v.Task != "" && v.Status != "DELETED" && n > 0 && acts[n-1].Message == "" {
+		return acts[:n-1]
+	}
+	return acts
+}
+
+// sizesAfter are the sizes that actions have led to, by their place in the list,
+// and the size at the beginning; nil is unknown.
+func (v server) sizesAfter(acts []action) (after map[int]event.Size, first event.Size) {
+	after = map[int]event.Size{}
+	size := v.size()
+	if v.moving() {
+		size = nil // the flavor may be the old one or the new one
+	}
+	reverted := map[int]bool{}
+	settled := v.Status == "VERIFY_RESIZE" // the last one has happened, and waits to be confirmed
+	for i := len(acts) - 1; i >= 0; i-- {
+		switch a := acts[i]; a.Name {
+		case actConfirm:
+			settled = settled || a.Message == ""
+		case actRevert:
+			if a.Message != "" {
+				continue
+			}
+			settled = true
+			for j := i - 1; j >= 0; j-- {
+				if acts[j].Name == actResize || acts[j].Name == actMigrate {
+					reverted[j] = true
+					if acts[j].Name == actResize {
+						after[i] = size
+					}
+					break
+				}
+			}
+		case actResize, actMigrate:
+			happened := a.Message == "" || settled
+			settled = false
+			switch {
+			case !happened || a.Name == actMigrate:
+			case reverted[i]:
+				after[i] = nil
+			default:
+				after[i], size = size, nil
+			}
+		}
+	}
+	return after, size
+}
+
+// moving reports whether the server is being resized, and nobody can say which
+// flavor it shows.
+func (v server) moving() bool {
+	switch v.Task {
+	case "resize_migrated", "resize_finish", "resize_reverting", "resize_confirming":
+		return v.Task != "resize_confirming"
+	}
+	return false
+}
+
+func latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
