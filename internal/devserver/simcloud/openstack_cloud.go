@@ -18,8 +18,10 @@ import (
 const (
 	// OpenStackName is the name of the simulator on the command line.
 	OpenStackName = "openstack-sim"
-	// OpenStackProvider is the name of the provider that it adds.
+	// OpenStackProvider is the name of the provider that it adds, and OpenStackSource
+	// that of the source that reads it.
 	OpenStackProvider = "openstack"
+	OpenStackSource   = "openstack"
 )
 
 const (
@@ -105,6 +107,21 @@ func (o *OpenStack) Config() []byte {
 secrets:
   openstack-sim-password: {file: %q}
 `, OpenStackProvider, o.Endpoint(), openStackUser, openStackProject, o.PasswordFile())
+}
+
+// Sources is an overlay with a source that reads it and delivers to a sink. It
+// needs Config beside it.
+func (o *OpenStack) Sources(sink string) []byte {
+	return fmt.Appendf(nil, `sources:
+  - name: %s
+    type: openstack
+    account: %s
+    sink: %s
+    interval: 15s
+    inventory: {interval: 2m}
+    openstack:
+      auth: {url: %q, username: %s, password: openstack-sim-password, project: %s}
+`, OpenStackSource, OpenStackName, sink, o.Endpoint(), openStackUser, openStackProject)
 }
 
 // Close stops the simulator and its proxies, and keeps its state.

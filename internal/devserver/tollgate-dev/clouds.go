@@ -56,7 +56,7 @@ func (d *dev) overlay() []byte {
 		docs = append(docs, d.kubernetes.Config())
 	}
 	if d.openstack != nil {
-		docs = append(docs, d.openstack.Config())
+		docs = append(docs, d.openstack.Config(), d.openstack.Sources(reportingSink))
 	}
 	return bytes.Join(docs, []byte("---\n"))
 }
