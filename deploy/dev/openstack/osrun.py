@@ -30,7 +30,7 @@ def quicken():
         """Connections are kept, as for other databases: each new one reads the whole schema."""
 
         def __init__(self, creator, **kw):
-            kw.update(pool_size=50, max_overflow=-1)
+            kw.update(pool_size=10, max_overflow=-1)
             super().__init__(creator, **kw)
     pysqlite.SQLiteDialect_pysqlite.get_pool_class = classmethod(lambda cls, url: Pool)
 
@@ -93,8 +93,16 @@ def placement():
     quicken()
     os.environ['OS_PLACEMENT_CONFIG_DIR'] = ETC
     sys.argv = ['placement']
+    import threading
     from placement.wsgi import init_application
-    serve_threaded(init_application(), int(os.environ['PORT_PLACEMENT']))
+    app, one = init_application(), threading.Lock()
+
+    def one_at_a_time(environ, start_response):
+        # It reads and then writes in one transaction. SQLite fails that, without waiting, when
+        # another has written in between.
+        with one:
+            return app(environ, start_response)
+    serve_threaded(one_at_a_time, int(os.environ['PORT_PLACEMENT']))
 
 
 def glance():
