@@ -19,7 +19,7 @@ import (
 	"github.com/tollgate-dev/tollgate/internal/reporting/event"
 )
 
-// stock is a project at the vendor, a worker that reads it, and what the reference
+// stock is a project at a vendor, a worker that reads it, and what the reference
 // server was told of it.
 type stock struct {
 	*world
@@ -35,6 +35,15 @@ func newStock(t *testing.T) *stock {
 	t.Cleanup(srv.Close)
 	t.Cleanup(s.sim.ClearFaults)
 	s.cloud = srv.URL + hetznersim.BasePath
+	s.collect(t, fmt.Sprintf(`    type: hetzner
+    hetzner: {token: cloud, endpoint: %q}`, s.cloud), simToken)
+	return s
+}
+
+// collect starts the reference server and a worker whose source h, of this
+// configuration, reads the account acme.
+func (s *stock) collect(t *testing.T, source, secret string) {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -47,20 +56,18 @@ func newStock(t *testing.T) *stock {
 	}}
 	p.begin()
 	s.world = newWorld(t, settings{
-		extra: fmt.Sprintf(`  hcloud: {env: E2E_HCLOUD_TOKEN}
+		extra: fmt.Sprintf(`  cloud: {env: E2E_CLOUD_SECRET}
 sinks:
   - {name: billing, type: reporting, url: "http://%s"}
 sources:
   - name: h
-    type: hetzner
     account: acme
     sink: billing
     interval: 1s
     inventory: {interval: 24h, confirmAfter: 4s}
-    hetzner: {token: hcloud, endpoint: %q}`, s.report, s.cloud),
-		env: []string{"E2E_HCLOUD_TOKEN=" + simToken},
+%s`, s.report, source),
+		env: []string{"E2E_CLOUD_SECRET=" + secret},
 	})
-	return s
 }
 
 // call makes a request at the vendor and returns the id of what was made.

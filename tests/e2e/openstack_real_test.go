@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/netip"
 	"os"
@@ -18,6 +19,7 @@ import (
 	"time"
 
 	"github.com/tollgate-dev/tollgate/internal/devserver/simcloud"
+	"github.com/tollgate-dev/tollgate/internal/reporting/event"
 	"github.com/tollgate-dev/tollgate/workflows"
 	"github.com/tollgate-dev/tollgate/workflows/api"
 )
@@ -223,7 +225,8 @@ func (c *control) inventory(ctx context.Context) (string, error) {
 
 // TestOpenStackFleet is the life of thirty proxies in the real control plane: made
 // three at a time, stopped, deleted and broken behind our back, replaced, deleted.
-// In the end there is nothing.
+// In the end there is nothing. A collector, down while servers break and are
+// replaced, has the events of all of it, once.
 func TestOpenStackFleet(t *testing.T) {
 	const fleet, atOnce = 30, 3
 	cloud := newControl(t)
@@ -244,10 +247,13 @@ func TestOpenStackFleet(t *testing.T) {
 	})
 	ctx, cancel := context.WithTimeout(t.Context(), 28*time.Minute)
 	defer cancel()
-	began := time.Now()
 	if got, err := cloud.inventory(ctx); err != nil || got != "0 servers, 0 ports, 0 floating IPs, 0 volumes" {
 		t.Fatalf("before: %s, %v", got, err)
 	}
+	began := time.Now().Truncate(time.Second)
+	collector := &stock{}
+	collector.collect(t, fmt.Sprintf(`    type: openstack
+    openstack: {kinds: [server, volume], auth: {url: %q, username: demo, project: demo, password: cloud}}`, cloud.identity), cloud.password)
 	var names []string
 	slots := make(chan struct{}, atOnce)
 	var all sync.WaitGroup
@@ -268,6 +274,9 @@ func TestOpenStackFleet(t *testing.T) {
 	}
 	all.Wait()
 	t.Logf("%d proxies run and are proven after %v", fleet, time.Since(began).Round(time.Second))
+
+	collector.counts(t, began, map[string]int{"server.create.end": fleet, "volume.create.end": fleet})
+	collector.killWorker()
 
 	// Drift: what happens to servers behind our back.
 	byName := map[string]string{}
@@ -312,6 +321,9 @@ func TestOpenStackFleet(t *testing.T) {
 		}
 		return ""
 	})
+	collector.startWorker()
+	const ever = fleet + 7 // servers that ever were
+	collector.counts(t, began, map[string]int{"server.create.end": ever, "server.delete.end": 7, "server.power_off.end": 2, "volume.create.end": ever})
 	for _, n := range names[7:] {
 		if p := w.waitFor(n, time.Minute, "running", running); p.Status.Replacements != 0 {
 			t.Errorf("%s was replaced %d times and nothing had happened to it", n, p.Status.Replacements)
@@ -326,5 +338,53 @@ func TestOpenStackFleet(t *testing.T) {
 	if got, err := cloud.inventory(ctx); err != nil || got != "0 servers, 0 ports, 0 floating IPs, 0 volumes" {
 		t.Errorf("after: %s, %v", got, err)
 	}
+	collector.counts(t, began, map[string]int{"server.create.end": ever, "server.delete.end": ever, "server.power_off.end": 2, "volume.create.end": ever})
+	collector.inventory(0, "Repaired")
+	collector.counts(t, began, map[string]int{"server.create.end": ever, "server.delete.end": ever, "server.power_off.end": 2,
+		"volume.create.end": ever, "volume.delete.end": ever})
+	sizes := map[string]int{}
+	for _, e := range collector.eventsSince(began) {
+		if e.Type.Effect() == event.Opens || e.Type.Effect() == event.Closes {
+			raw, err := json.Marshal(e.Data.Size)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sizes[string(raw)]++
+		}
+	}
+	want := map[string]int{`{"disk_gb":1,"flavor":"m1.tiny","ram_gb":0.5,"vcpus":1}`: 2 * ever, `{"size_gb":1,"type":"__DEFAULT__"}`: 2 * ever}
+	if !maps.Equal(sizes, want) {
+		t.Errorf("sizes %v, want %v", sizes, want)
+	}
 	t.Logf("all of it took %v", time.Since(began).Round(time.Second))
+}
+
+// counts waits until the reference server has so many events of each type, and no
+// others, of what was made since a time: the project may have a past.
+func (s *stock) counts(t *testing.T, since time.Time, want map[string]int) {
+	t.Helper()
+	s.eventually(2*time.Minute, func() string {
+		got := map[string]int{}
+		for _, e := range s.eventsSince(since) {
+			got[string(e.Type)]++
+		}
+		if !maps.Equal(got, want) {
+			return fmt.Sprintf("there are %v, want %v", got, want)
+		}
+		return ""
+	})
+}
+
+// eventsSince are those of what was made since a time.
+func (s *stock) eventsSince(since time.Time) (out []event.Event) {
+	all, made := s.events(), map[string]bool{}
+	for _, e := range all {
+		made[e.Subject] = made[e.Subject] || e.Type.Effect() == event.Opens && !e.Time.Before(since)
+	}
+	for _, e := range all {
+		if made[e.Subject] {
+			out = append(out, e)
+		}
+	}
+	return out
 }

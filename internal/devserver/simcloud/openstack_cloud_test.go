@@ -158,7 +158,10 @@ func TestOpenStackIsToldWhatToDo(t *testing.T) {
 	}
 	mustOrder(t, o, "/fail", `{"builds": "No valid host was found."}`)
 	mustOrder(t, o, "/hold", `{}`)
-	await(t, "its build fails", func() bool { in, err := p.Get(t.Context(), id); return err == nil && strings.HasPrefix(in.RawState, "ERROR") })
+	await(t, "its build fails", func() bool {
+		in, err := p.Get(t.Context(), id)
+		return err == nil && strings.HasPrefix(in.RawState, "ERROR")
+	})
 	mustOrder(t, o, "/fail", `{}`)
 	mustOrder(t, o, "/server", `{"name": "one", "status": "SHUTOFF"}`)
 	if in, err := p.Get(t.Context(), one.ID); err != nil || in.State != provider.StateStopped {
