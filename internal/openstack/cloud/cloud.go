@@ -11,6 +11,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack"
 	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/tokens"
 
+	"github.com/tollgate-dev/tollgate/internal/gate"
 	"github.com/tollgate-dev/tollgate/internal/provider"
 	"github.com/tollgate-dev/tollgate/internal/telemetry"
 )
@@ -40,7 +41,7 @@ type Cloud struct {
 	needs  []string
 
 	client  *gophercloud.ProviderClient // with the token
-	login   Gate                        // held while the first login is made
+	login   gate.Gate                   // held while the first login is made
 	session atomic.Pointer[Session]
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/tokens"
 	"github.com/gophercloud/gophercloud/v2/openstack/utils"
 
+	"github.com/tollgate-dev/tollgate/internal/gate"
 	"github.com/tollgate-dev/tollgate/internal/provider"
 )
 
@@ -186,7 +187,7 @@ func older(a, b string) bool {
 
 // micro is the newest microversion of a region's compute service, read once.
 type micro struct {
-	gate Gate
+	gate gate.Gate
 	max  string
 }
 

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/hetznercloud/hcloud-go/v2/hcloud"
+
+	"github.com/tollgate-dev/tollgate/internal/gate"
 )
 
 // How long the vendor's catalogue is believed, and how soon it is read again
@@ -22,7 +24,7 @@ const (
 // catalog is the vendor's list of locations, server types and images, as read
 // lately. It is safe for concurrent use; one caller reads, the others wait.
 type catalog struct {
-	gate      gate
+	gate      gate.Gate
 	readAt    time.Time
 	types     []*hcloud.ServerType
 	locations []*hcloud.Location
@@ -117,10 +119,10 @@ func offerOf(t *hcloud.ServerType, location string) offer {
 // shelf returns the catalogue, read again when it is older than maxAge.
 func (p *Provider) shelf(ctx context.Context, maxAge time.Duration) (shelf, error) {
 	c := &p.catalog
-	if err := c.gate.lock(ctx); err != nil {
+	if err := c.gate.Lock(ctx); err != nil {
 		return shelf{}, err
 	}
-	defer c.gate.unlock()
+	defer c.gate.Unlock()
 	if c.readAt.IsZero() || time.Since(c.readAt) > maxAge {
 		types, err := p.client.ServerType.All(ctx)
 		if err != nil {
@@ -140,10 +142,10 @@ func (p *Provider) shelf(ctx context.Context, maxAge time.Duration) (shelf, erro
 // image itself.
 func (p *Provider) findImage(ctx context.Context, name string, arch hcloud.Architecture) (*hcloud.Image, error) {
 	c := &p.catalog
-	if err := c.gate.lock(ctx); err != nil {
+	if err := c.gate.Lock(ctx); err != nil {
 		return nil, err
 	}
-	defer c.gate.unlock()
+	defer c.gate.Unlock()
 	key := imageKey{name, arch}
 	if e, ok := c.images[key]; ok {
 		if age := time.Since(e.readAt); age < catalogYoung || e.image != nil && age < catalogTTL {

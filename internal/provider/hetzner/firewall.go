@@ -13,6 +13,7 @@ import (
 
 	"github.com/hetznercloud/hcloud-go/v2/hcloud"
 
+	"github.com/tollgate-dev/tollgate/internal/gate"
 	"github.com/tollgate-dev/tollgate/internal/provider"
 )
 
@@ -27,11 +28,11 @@ type firewallCache struct {
 	mu     sync.Mutex
 	byPort map[int]cachedID
 
-	making gate
+	making gate.Gate
 	named  []int64 // with making
 	read   time.Time
 
-	dropping gate
+	dropping gate.Gate
 	dropped  map[int]time.Time // with dropping: when the latest good attempt began, by port
 }
 
@@ -81,10 +82,10 @@ func (p *Provider) firewallName(port int) string {
 // date where needed. fresh says that this call made it.
 func (p *Provider) ensureFirewall(ctx context.Context, port int) (id int64, fresh bool, err error) {
 	c := &p.firewall
-	if err := c.making.lock(ctx); err != nil {
+	if err := c.making.Lock(ctx); err != nil {
 		return 0, false, err
 	}
-	defer c.making.unlock()
+	defer c.making.Unlock()
 	if e := c.get(port); e.id != 0 && time.Since(e.at) < sharedTTL {
 		return e.id, false, nil
 	}
@@ -164,10 +165,10 @@ func sameRules(a, b []hcloud.FirewallRule) bool {
 func (p *Provider) dropFirewall(ctx context.Context, port int) error {
 	c := &p.firewall
 	since := time.Now()
-	if err := c.dropping.lock(ctx); err != nil {
+	if err := c.dropping.Lock(ctx); err != nil {
 		return err
 	}
-	defer c.dropping.unlock()
+	defer c.dropping.Unlock()
 	if c.dropped[port].After(since) {
 		return nil
 	}
@@ -205,10 +206,10 @@ func (p *Provider) dropFirewallNow(ctx context.Context, port int) error {
 // namedFirewalls resolves the configured existing firewalls.
 func (p *Provider) namedFirewalls(ctx context.Context) ([]int64, error) {
 	c := &p.firewall
-	if err := c.making.lock(ctx); err != nil {
+	if err := c.making.Lock(ctx); err != nil {
 		return nil, err
 	}
-	defer c.making.unlock()
+	defer c.making.Unlock()
 	if len(p.opt.Firewalls) == 0 || !c.read.IsZero() && time.Since(c.read) < sharedTTL {
 		return slices.Clone(c.named), nil
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/hetznercloud/hcloud-go/v2/hcloud"
 
+	"github.com/tollgate-dev/tollgate/internal/gate"
 	"github.com/tollgate-dev/tollgate/internal/provider"
 )
 
@@ -20,7 +21,7 @@ const hoursPerMonth = 730
 
 // prices is the price list as read lately.
 type prices struct {
-	gate gate
+	gate gate.Gate
 	list *hcloud.Pricing
 	read time.Time
 }
@@ -65,10 +66,10 @@ type priceList struct {
 
 func (p *Provider) priceList(ctx context.Context) (priceList, error) {
 	c := &p.prices
-	if err := c.gate.lock(ctx); err != nil {
+	if err := c.gate.Lock(ctx); err != nil {
 		return priceList{}, err
 	}
-	defer c.gate.unlock()
+	defer c.gate.Unlock()
 	if c.list == nil || time.Since(c.read) > priceTTL {
 		list, _, err := p.client.Pricing.Get(ctx)
 		if err != nil {

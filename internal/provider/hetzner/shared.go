@@ -15,6 +15,7 @@ import (
 
 	"github.com/hetznercloud/hcloud-go/v2/hcloud"
 
+	"github.com/tollgate-dev/tollgate/internal/gate"
 	"github.com/tollgate-dev/tollgate/internal/provider"
 )
 
@@ -47,7 +48,7 @@ func parsePublicKey(k SSHKey) (publicKey, error) {
 
 // keyCache remembers the ids of the configured keys.
 type keyCache struct {
-	gate gate
+	gate gate.Gate
 	ids  []int64
 	read time.Time
 }
@@ -60,10 +61,10 @@ func (p *Provider) ensureKeys(ctx context.Context) ([]*hcloud.SSHKey, error) {
 		return nil, nil
 	}
 	c := &p.keys
-	if err := c.gate.lock(ctx); err != nil {
+	if err := c.gate.Lock(ctx); err != nil {
 		return nil, err
 	}
-	defer c.gate.unlock()
+	defer c.gate.Unlock()
 	if c.read.IsZero() || time.Since(c.read) > sharedTTL {
 		var ids []int64
 		for _, k := range p.opt.keys {
@@ -111,7 +112,7 @@ func (p *Provider) ensureKey(ctx context.Context, k publicKey) (int64, error) {
 
 // networkCache remembers the configured networks.
 type networkCache struct {
-	gate gate
+	gate gate.Gate
 	list []*hcloud.Network
 	read time.Time
 }
@@ -123,10 +124,10 @@ func (p *Provider) ensureNetworks(ctx context.Context, at *hcloud.Location) ([]*
 		return nil, nil
 	}
 	c := &p.networks
-	if err := c.gate.lock(ctx); err != nil {
+	if err := c.gate.Lock(ctx); err != nil {
 		return nil, err
 	}
-	defer c.gate.unlock()
+	defer c.gate.Unlock()
 	if c.read.IsZero() || time.Since(c.read) > sharedTTL {
 		var list []*hcloud.Network
 		for i, n := range p.opt.Networks {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tollgate-dev/tollgate/internal/gate"
 	"github.com/tollgate-dev/tollgate/internal/openstack/cloud"
 	"github.com/tollgate-dev/tollgate/internal/provider"
 )
@@ -21,7 +22,7 @@ const catalogTTL = 15 * time.Minute
 
 // catalog is what was looked up in a region. It is safe for concurrent use.
 type catalog struct {
-	gate cloud.Gate
+	gate gate.Gate
 	ids  map[string]found // by kind and name
 }
 

@@ -4,7 +4,7 @@ import (
 	"context"
 	"sync"
 
-	"github.com/tollgate-dev/tollgate/internal/openstack/cloud"
+	"github.com/tollgate-dev/tollgate/internal/gate"
 )
 
 // nameLocks lets one create of a name run at a time in this process, so that it
@@ -16,7 +16,7 @@ type nameLocks struct {
 }
 
 type nameGate struct {
-	cloud.Gate
+	gate.Gate
 	users int
 }
 

@@ -18,7 +18,6 @@ package gardener
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"sync"
@@ -154,23 +153,9 @@ func decodeOptions(cfg source.Config) (Options, error) {
 			return o, err
 		}
 	}
-	var errs []error
-	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	for _, d := range []struct {
-		name         string
-		value        *time.Duration
-		def, min, to time.Duration
-	}{
-		{"wait", &o.Wait, 10 * time.Second, time.Millisecond, time.Minute},
-		{"callTimeout", &o.CallTimeout, 30 * time.Second, time.Second, 5 * time.Minute},
-	} {
-		if *d.value == 0 {
-			*d.value = d.def
-		}
-		if *d.value < d.min || *d.value > d.to {
-			bad("%s: %s is out of range: use %s to %s", d.name, *d.value, d.min, d.to)
-		}
-	}
+	var p source.Problems
+	p.Duration("wait", &o.Wait, 10*time.Second, time.Millisecond, time.Minute)
+	p.Duration("callTimeout", &o.CallTimeout, 30*time.Second, time.Second, 5*time.Minute)
 	if o.QPS == 0 {
 		o.QPS = 20
 	}
@@ -178,12 +163,12 @@ func decodeOptions(cfg source.Config) (Options, error) {
 		o.Burst = max(int(2*o.QPS), 1)
 	}
 	if o.QPS < 0.1 || o.QPS > 10000 {
-		bad("qps: %g is out of range: use 0.1 to 10000", o.QPS)
+		p.Bad("qps: %g is out of range: use 0.1 to 10000", o.QPS)
 	}
 	if o.Burst < 1 || o.Burst > 10000 {
-		bad("burst: %d is out of range: use 1 to 10000", o.Burst)
+		p.Bad("burst: %d is out of range: use 1 to 10000", o.Burst)
 	}
-	return o, errors.Join(errs...)
+	return o, p.Err()
 }
 
 // call gives a client and bounds a call.

@@ -121,10 +121,9 @@ func decodeOptions(cfg source.Config) (Options, error) {
 			return o, err
 		}
 	}
-	var errs []error
-	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	var p source.Problems
 	if o.Token == "" && os.Getenv(envToken) == "" {
-		bad("token: is required: the name of a secret with an API token, unless $%s holds one", envToken)
+		p.Bad("token: is required: the name of a secret with an API token, unless $%s holds one", envToken)
 	}
 	for _, e := range []string{os.Getenv(envEndpoint), hcloud.Endpoint} {
 		if o.Endpoint == "" {
@@ -132,41 +131,14 @@ func decodeOptions(cfg source.Config) (Options, error) {
 		}
 	}
 	if u, err := url.Parse(o.Endpoint); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		bad("endpoint: %q is no URL: want one such as %s", o.Endpoint, hcloud.Endpoint)
+		p.Bad("endpoint: %q is no URL: want one such as %s", o.Endpoint, hcloud.Endpoint)
 	} else if u.User != nil || u.RawQuery != "" {
-		bad("endpoint: must hold neither credentials nor a query: use token")
+		p.Bad("endpoint: must hold neither credentials nor a query: use token")
 	}
-	var all []string
-	for _, k := range specs() {
-		all = append(all, string(k.Type))
-	}
-	if len(o.Kinds) == 0 {
-		o.Kinds = all
-	}
-	for i, k := range o.Kinds {
-		switch {
-		case !slices.Contains(all, k):
-			bad("kinds[%d]: %q is unknown: use %s", i, k, strings.Join(all, ", "))
-		case slices.Contains(o.Kinds[:i], k):
-			bad("kinds[%d]: %q is there twice", i, k)
-		}
-	}
-	for _, d := range []struct {
-		name         string
-		value        *time.Duration
-		def, min, to time.Duration
-	}{
-		{"callTimeout", &o.CallTimeout, 30 * time.Second, time.Second, 5 * time.Minute},
-		{"gapAfter", &o.GapAfter, time.Hour, time.Minute, 30 * 24 * time.Hour},
-	} {
-		if *d.value == 0 {
-			*d.value = d.def
-		}
-		if *d.value < d.min || *d.value > d.to {
-			bad("%s: %s is out of range: use %s to %s", d.name, *d.value, d.min, d.to)
-		}
-	}
-	return o, errors.Join(errs...)
+	p.Kinds(&o.Kinds, kinds())
+	p.Duration("callTimeout", &o.CallTimeout, 30*time.Second, time.Second, 5*time.Minute)
+	p.Duration("gapAfter", &o.GapAfter, time.Hour, time.Minute, 30*24*time.Hour)
+	return o, p.Err()
 }
 
 // newClient builds the vendor's client with its retries switched off: Temporal

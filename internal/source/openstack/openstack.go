@@ -14,12 +14,9 @@ package openstack
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/tollgate-dev/tollgate/internal/openstack/cloud"
@@ -125,50 +122,22 @@ func decodeOptions(cfg source.Config) (Options, cloud.Target, error) {
 			return o, cloud.Target{}, err
 		}
 	}
-	var errs []error
-	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	target := o.Check(TypeName, bad)
+	var p source.Problems
+	target := o.Check(TypeName, p.Bad)
 	o.Access = target.Access
-	var all []string
-	for _, k := range specs() {
-		all = append(all, string(k.Type))
-	}
-	if len(o.Kinds) == 0 {
-		o.Kinds = all
-	}
-	for i, k := range o.Kinds {
-		switch {
-		case !slices.Contains(all, k):
-			bad("kinds[%d]: %q is unknown: use %s", i, k, strings.Join(all, ", "))
-		case slices.Contains(o.Kinds[:i], k):
-			bad("kinds[%d]: %q is there twice", i, k)
-		}
-	}
+	p.Kinds(&o.Kinds, kinds())
 	if len(o.Regions) > maxRegions {
-		bad("regions: %d are too many: at most %d, or use several sources with accounts of their own", len(o.Regions), maxRegions)
+		p.Bad("regions: %d are too many: at most %d, or use several sources with accounts of their own", len(o.Regions), maxRegions)
 	}
-	for _, d := range []struct {
-		name         string
-		value        *time.Duration
-		def, min, to time.Duration
-	}{
-		{"overlap", &o.Overlap, 10 * time.Minute, 10 * time.Second, 24 * time.Hour},
-		{"gapAfter", &o.GapAfter, time.Hour, time.Minute, 30 * 24 * time.Hour},
-	} {
-		if *d.value == 0 {
-			*d.value = d.def
-		}
-		if *d.value < d.min || *d.value > d.to {
-			bad("%s: %s is out of range: use %s to %s", d.name, *d.value, d.min, d.to)
-		}
-	}
+	p.Duration("overlap", &o.Overlap, 10*time.Minute, 10*time.Second, 24*time.Hour)
+	p.Duration("gapAfter", &o.GapAfter, time.Hour, time.Minute, 30*24*time.Hour)
 	if o.PageSize == 0 {
 		o.PageSize = 500
 	}
 	if o.PageSize < 1 || o.PageSize > 1000 {
-		bad("pageSize: %d is out of range: use 1 to 1000", o.PageSize)
+		p.Bad("pageSize: %d is out of range: use 1 to 1000", o.PageSize)
 	}
-	return o, target, errors.Join(errs...)
+	return o, target, p.Err()
 }
 
 // accountOf is the account of what belongs to a project.

@@ -1,4 +1,5 @@
-package cloud
+// Package gate has a lock that can be held while requests are made.
+package gate
 
 import (
 	"context"
