@@ -5,6 +5,7 @@ package openstack_test
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -16,18 +17,40 @@ import (
 	"github.com/tollgate-dev/tollgate/internal/source/sourcetest"
 )
 
-// actual is a project of its own in the real cloud.
-func actual(tb testing.TB, kind event.ResourceType) *platform {
+// actual is a project of its own in the real cloud, where many things are made, and
+// removed, at once.
+type actual struct{ *platform }
+
+func newActual(tb testing.TB, kind event.ResourceType) *actual {
 	tb.Helper()
 	p := &platform{Project: cloudtest.New(tb), Faults: &openstacksim.Faults{}, kind: kind, edit: map[string]func(obj){}}
 	p.learn(tb)
 	tb.Cleanup(func() {
 		for _, id := range p.Exists(tb) {
-			p.remove(tb, id)
+			p.Do(tb, "DELETE", p.path(id), nil, nil)
+		}
+		for _, id := range p.Exists(tb) {
+			cloudtest.Until(tb, id+" is gone", func() bool { _, there := p.get(tb, id); return !there })
 		}
 	})
-	return p
+	return &actual{p}
 }
+
+// Changes implements sourcetest.Bulk.
+func (p *actual) Changes(tb testing.TB, n int) (events []string) {
+	tb.Helper()
+	var ids []string
+	for range n {
+		ids = append(ids, p.create(tb, nil))
+	}
+	for _, id := range ids {
+		p.settled(tb, id, "ACTIVE", "available")
+		events = append(events, p.born(id)...)
+	}
+	return events
+}
+
+type actualServers struct{ *actual }
 
 // Begin implements sourcetest.Starter: the fake hypervisor waits for a file to go.
 func (p *actualServers) Begin(tb testing.TB) func() []string {
@@ -49,7 +72,11 @@ func (p *actualServers) Begin(tb testing.TB) func() []string {
 	}
 }
 
-type actualServers struct{ *platform }
+// Servers take the real services seconds each, so they pass those clauses that show
+// what the simulator has to be believed in: that a life is read from its actions, when
+// it begins and ends, how what is under way looks, and what a listing leaves out. The
+// others are about pages, which floating IPs and volumes show.
+var serverClauses = []string{"SC-01", "SC-06", "SC-10", "SC-15", "SC-24", "SC-25"}
 
 // Each kind passes the clauses that a real cloud can be made to show. What it cannot:
 // it forgets nothing on demand, and its clock is right. The simulator shows those.
@@ -61,16 +88,16 @@ func TestContractOnTheRealServices(t *testing.T) {
 			h := sourcetest.Harness{
 				Type: openstack.Type(),
 				NewBackend: func(tb testing.TB) sourcetest.Backend {
-					if p := actual(tb, kind); kind != event.Server {
+					if p := newActual(tb, kind); kind != event.Server {
 						return p
 					} else {
 						return &actualServers{p}
 					}
 				},
 				Open: func(tb testing.TB, b sourcetest.Backend, o sourcetest.OpenOptions) source.Source {
-					p, ok := b.(*platform)
+					p, ok := b.(*actual)
 					if !ok {
-						p = b.(*actualServers).platform
+						p = b.(*actualServers).actual
 					}
 					p.Member(tb, string(o.Credential.Reveal()))
 					return p.open(tb, o, nil)
@@ -83,7 +110,7 @@ func TestContractOnTheRealServices(t *testing.T) {
 				h.Hooks = append(h.Hooks, sourcetest.HookBegin)
 			}
 			for _, c := range sourcetest.Clauses() {
-				if sourcetest.Runnable(h, c) {
+				if sourcetest.Runnable(h, c) && (kind != event.Server || slices.Contains(serverClauses, c.ID)) {
 					t.Run(c.ID+"-"+c.Slug, func(t *testing.T) {
 						t.Parallel()
 						sourcetest.RunClause(t, h, c)

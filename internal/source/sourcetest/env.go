@@ -183,6 +183,9 @@ func (r *reader) want(ids []string, once bool) {
 
 func (e *env) changes(n int) (ids []string) {
 	e.Helper()
+	if b, ok := e.b.(Bulk); ok {
+		return b.Changes(e, n)
+	}
 	for range n {
 		ids = append(ids, e.b.Change(e)...)
 	}

@@ -71,6 +71,14 @@ type Backend interface {
 	PageSize(tb testing.TB) int
 }
 
+// Bulk is a Backend that makes many changes quicker at once than one by one. The kit
+// uses it where there is one.
+type Bulk interface {
+	// Changes makes n changes, which are finished when it returns, and returns the
+	// ids that their events must have.
+	Changes(tb testing.TB, n int) []string
+}
+
 // Starter makes changes that take their time.
 type Starter interface {
 	// Begin begins a change; finish ends it well and returns the ids of its events.
