@@ -101,22 +101,32 @@ test-integration-hetzner: ## the hetzner driver against a real project; needs HC
 dev-openstack: ## a real OpenStack control plane on this machine, see deploy/dev/openstack
 	@deploy/dev/openstack/up.sh
 
+.PHONY: openstack-packages
+openstack-packages: ## install the Debian packages that dev-openstack needs
+	@deploy/dev/openstack/up.sh --packages
+
 .PHONY: dev-openstack-down
 dev-openstack-down: ## stop it; ARGS=--reset empties it, ARGS=--purge removes it
 	@deploy/dev/openstack/down.sh $(ARGS)
 
 .PHONY: test-openstack
-test-openstack: build ## the openstack driver and a fleet of proxies against the real services, which are started and stopped
+test-openstack: build ## drivers, sources and a fleet of proxies against the real services, which are started and stopped
 	@deploy/dev/openstack/test.sh $(MAKE) --no-print-directory test-openstack-up
 
+# Two packages with three tests each at a time keep the services busy; with more, all
+# wait longer and nothing is done sooner.
 .PHONY: test-openstack-up
 test-openstack-up: ## the same while they run and their openrc is in the environment
-	$(GO) test -count=1 -timeout 60m -parallel 3 -tags openstack -run OnTheRealServices ./internal/provider/openstack/ ./internal/registration/
-	$(GO) test -count=1 -timeout 30m -tags e2e,openstack -run '^TestOpenStackFleet$$' ./tests/e2e/
+	$(GO) test -count=1 -timeout 40m -p 2 -parallel 3 -tags openstack -run OnTheRealServices ./internal/provider/openstack/ ./internal/source/openstack/ ./internal/registration/
+	$(GO) test -count=1 -timeout 30m -tags e2e,openstack -run '^TestOpenStack(Fleet|Day)$$' ./tests/e2e/
 
 .PHONY: bench
 bench: build ## benchmarks: engine floors and ours beside them; BENCH=regexp BENCHTIME=1x
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchtime $(BENCHTIME) -timeout 60m -tags bench ./tests/bench/...
+
+.PHONY: bench-ci
+bench-ci: BENCH := ^Benchmark(Engine|CreateToHealthy|CreateToHealthyLocal|CatchUp|Failover|HetznerIdleFleet)$$
+bench-ci: bench ## the benchmarks that need no large population, as CI runs them (minutes)
 
 .PHONY: bench-million
 bench-million: build ## catch up with a million actions beside a bare loop (ten minutes)
