@@ -31,13 +31,15 @@ const (
 	actMigrate = "migrate"
 	actConfirm = "confirmResize"
 	actRevert  = "revertResize"
+	actSoft    = "softDelete"
+	actRestore = "restore"
 )
 
 // switches are the actions after which a server runs, or no longer does. A pause
 // keeps the memory of the host; a hard reboot starts what was off.
 var switches = map[string]event.State{
-	"stop": event.Off, "suspend": event.Off, "shelve": event.Off, "shelveOffload": event.Off, "softDelete": event.Off,
-	"start": event.Active, "resume": event.Active, "unshelve": event.Active, "restore": event.Active, "reboot": event.Active,
+	"stop": event.Off, "suspend": event.Off, "shelve": event.Off, "shelveOffload": event.Off,
+	"start": event.Active, "resume": event.Active, "unshelve": event.Active, "reboot": event.Active,
 }
 
 // history makes the changes of a server's life, the earliest first. A server that
@@ -83,11 +85,19 @@ func (v server) history(acts []action) []change {
 		}
 		out = append(out, ch)
 	}
-	if v.Status != "DELETED" {
+	if !v.over() {
 		return out
 	}
-	end := change{verb: source.VerbDelete, id: event.ChangeDelete, size: v.size(), sized: true, at: cmp.Or(v.terminated, v.updated), by: latest(v.terminated, v.updated),
-		seq: int64(len(acts) + 1)}
+	end := change{verb: source.VerbDelete, id: event.ChangeDelete, size: v.size(), sized: true, seq: int64(len(acts) + 1),
+		at: cmp.Or(v.terminated, v.updated), by: latest(v.terminated, v.updated)}
+	for _, a := range acts { // whoever deletes a server softly has deleted it; that it is reclaimed later is the cloud's affair
+		switch {
+		case a.Name == actSoft && a.Message == "":
+			end.at = cmp.Or(a.updated, a.start)
+		case a.Name == actRestore && a.Message == "":
+			end.at = cmp.Or(v.terminated, v.updated)
+		}
+	}
 	for _, ch := range out {
 		if end.at.Before(ch.at) {
 			end.at = ch.at
@@ -95,6 +105,9 @@ func (v server) history(acts []action) []change {
 	}
 	return append(out, end)
 }
+
+// over reports whether the server is deleted, be it for good or not.
+func (v server) over() bool { return v.Status == "DELETED" || v.Status == "SOFT_DELETED" }
 
 // done are the actions in the order of their beginning, without the one that the
 // server is busy with.
@@ -104,7 +117,7 @@ func (v server) done(acts []action) []action {
 		acts[i].start, acts[i].updated = parse(acts[i].Start), parse(acts[i].Updated)
 	}
 	slices.SortStableFunc(acts, func(a, b action) int { return a.start.Compare(b.start) })
-	if n := len(acts); v.Task != "" && v.Status != "DELETED" && n > 0 && acts[n-1].Message == "" {
+	if n := len(acts); v.Task != "" && !v.over() && n > 0 && acts[n-1].Message == "" {
 		return acts[:n-1]
 	}
 	return acts

@@ -81,8 +81,12 @@ func (v floatingIP) born() (subject, change) {
 func takeFloatingIPs(_ context.Context, r *reading, entries []entry) error {
 	for _, e := range entries {
 		v := readFloatingIP(e.raw)
-		if v.created.IsZero() {
+		switch {
+		case v.created.IsZero():
 			r.reject(v.ID, "the floating IP does not say when it was made")
+			continue
+		case r.s.o.AllProjects && v.Project == "":
+			r.reject(v.ID, "the floating IP does not say which project it is of")
 			continue
 		}
 		if sub, ch := v.born(); r.says(sub, ch, false) {

@@ -96,7 +96,7 @@ func existingServer(raw json.RawMessage) (source.Existing, string) {
 	v := readServer(raw)
 	x := source.Existing{
 		Resource: event.Resource{Name: v.Name}, CreatedAt: v.created, Size: v.size(), State: v.state(),
-		Coming: v.launched.IsZero(), Leaving: v.Task == "deleting" || v.Task == "soft-deleting",
+		Coming: v.launched.IsZero(), Leaving: v.Task == "deleting" || v.Task == "soft-deleting" || v.over(),
 		Info: map[string]string{infoStatus: strings.ToLower(v.Status), infoZone: v.Zone, infoImage: v.image()},
 	}
 	if v.moving() {

@@ -47,9 +47,11 @@ type place struct {
 	Open []string `json:"o,omitempty"`
 	// Seen is what was said, as long as sweeps show it again and a while longer.
 	Seen seen `json:"d,omitempty"`
-	// Witness is an entry that was read. When the cloud has forgotten it, it may have
-	// forgotten others that nobody has read.
-	Witness string `json:"x,omitempty"`
+	// Witness is an entry that was read, and Proved when it was there last, by our
+	// clock. When the cloud has forgotten it in a pause, it may have forgotten others
+	// that nobody has read.
+	Witness string    `json:"x,omitempty"`
+	Proved  time.Time `json:"p,omitzero"`
 }
 
 // walk is a sweep that has more pages than one read takes.

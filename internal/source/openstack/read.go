@@ -295,6 +295,8 @@ func (r *reading) end(ctx context.Context) error {
 			r.gap(source.Gap{From: from, To: to})
 		}
 		r.at.Witness = ""
+	} else if err := r.prove(ctx); err != nil {
+		return err
 	}
 	if !r.held {
 		r.at.Since, r.at.AsOf = r.w.Began, r.w.Begun
@@ -303,6 +305,24 @@ func (r *reading) end(ctx context.Context) error {
 	r.at.Walk = nil
 	if r.s.now().Sub(r.w.Begun) > freshFor {
 		r.out.CaughtUp = false
+	}
+	return nil
+}
+
+// prove looks for the witness from time to time: what is forgotten while nobody is
+// away was read before.
+func (r *reading) prove(ctx context.Context) error {
+	if r.s.kind.forgot == nil || r.at.Witness == "" || r.begun.Sub(r.at.Proved) < r.s.o.GapAfter {
+		return nil
+	}
+	gone, err := r.s.kind.forgot(ctx, r, r.at.Witness)
+	switch {
+	case err != nil:
+		return err
+	case gone:
+		r.at.Witness = ""
+	default:
+		r.at.Proved = r.begun
 	}
 	return nil
 }

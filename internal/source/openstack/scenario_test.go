@@ -178,6 +178,52 @@ func TestWhatNeverWas(t *testing.T) {
 	}
 }
 
+// What the cloud forgets was read before, unless it forgets it in a pause.
+func TestForgetting(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		purge func(p *platform, away func())
+		gap   bool
+	}{
+		"while somebody looks": {func(p *platform, away func()) { p.sim.Purge(); p.pass(10 * time.Minute); away() }, false},
+		"in a pause":           {func(p *platform, away func()) { p.pass(10 * time.Minute); away(); p.sim.Purge() }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := simulated(t, event.Server, nil)
+			s := p.open(t, sourcetest.OpenOptions{}, nil)
+			id := p.create(t, nil)
+			p.settled(t, id, "ACTIVE")
+			p.remove(t, id)
+			_, c, _ := drain(t, s, "")
+			look := func(n int) (gaps int) {
+				for range n {
+					p.pass(20 * time.Minute)
+					var page source.Page
+					if _, c, page = drain(t, s, c); page.Gap != nil {
+						gaps++
+					}
+				}
+				return gaps
+			}
+			if n := look(9); n != 0 {
+				t.Errorf("%d gaps, and nothing was forgotten", n)
+			}
+			tt.purge(p, func() {
+				if !tt.gap {
+					if n := look(9); n != 0 {
+						t.Errorf("%d gaps, and nobody was away", n)
+					}
+				}
+				p.pass(5 * time.Hour)
+			})
+			if n := look(3); (n == 1) != tt.gap {
+				t.Errorf("%d gaps", n)
+			}
+		})
+	}
+}
+
 // Servers of a cell that cannot be reached are left out of lists. The look does not
 // count, and nothing is taken for gone.
 func TestDownCell(t *testing.T) {

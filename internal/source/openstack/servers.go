@@ -98,7 +98,7 @@ func (v server) state() event.State {
 	switch v.Status {
 	case "ACTIVE", "PAUSED", "RESCUE", "PASSWORD":
 		return event.Active
-	case "SHUTOFF", "SUSPENDED", "SHELVED", "SHELVED_OFFLOADED", "SOFT_DELETED":
+	case "SHUTOFF", "SUSPENDED", "SHELVED", "SHELVED_OFFLOADED":
 		return event.Off
 	}
 	return ""
@@ -187,13 +187,17 @@ func takeServer(ctx context.Context, r *reading, v server, acts []action) error 
 		r.close(v.ID)
 		r.reject(v.ID, "the server lacks its status, or says neither when it was made nor when it changed")
 		return nil
-	case v.Status != "DELETED" && (v.Status == "BUILD" || v.Task != ""):
+	case r.s.o.AllProjects && v.Project == "":
+		r.close(v.ID)
+		r.reject(v.ID, "the server does not say which project it is of")
+		return nil
+	case !v.over() && (v.Status == "BUILD" || v.Task != ""):
 		r.hold(v.ID)
 	default:
 		r.close(v.ID)
 	}
 	if v.Status == "DELETED" || r.at.Witness == "" {
-		r.at.Witness = v.ID
+		r.at.Witness, r.at.Proved = v.ID, r.begun
 	}
 	sub := subject{v.ID, v.Name, v.Project}
 	news := 0

@@ -97,6 +97,10 @@ func takeVolumes(ctx context.Context, r *reading, entries []entry) error {
 			r.close(v.ID)
 			r.reject(v.ID, "the volume does not say when it was made, or lacks its status")
 			continue
+		case r.s.o.AllProjects && v.Project == "":
+			r.close(v.ID)
+			r.reject(v.ID, "the volume does not say which project it is of")
+			continue
 		case latest(v.created, v.updated).Before(r.w.From) && !open:
 			continue // it is listed because it exists
 		case v.making():
