@@ -19,6 +19,38 @@ CONF_FILE = os.path.join(ETC, SVC + '.conf')
 sys.argv = [SVC, '--config-file', CONF_FILE]
 
 
+def quicken():
+    """Spares the services what SQLite, or the caches of SQLAlchemy, make dear. Call it after the
+    monkey patching, before models are loaded."""
+    from sqlalchemy import event, pool
+    from sqlalchemy.dialects.sqlite import pysqlite
+    from sqlalchemy.orm import relationships
+
+    class Pool(pool.QueuePool):
+        """Connections are kept, as for other databases: each new one reads the whole schema."""
+
+        def __init__(self, creator, **kw):
+            kw.update(pool_size=10, max_overflow=-1)
+            super().__init__(creator, **kw)
+    pysqlite.SQLiteDialect_pysqlite.get_pool_class = classmethod(lambda cls, url: Pool)
+
+    @event.listens_for(pool.Pool, 'reset')
+    def forget(_connection, record):     # oslo.db's mark for a transaction, which has ended
+        record.info.pop('in_transaction', None)
+
+    # "subquery" builds its statements anew for each query, which is most of what neutron does;
+    # "selectin" loads the same with statements that are kept. It does not fill in what an object
+    # that is loaded already lacks, and neutron counts on that for ports and for tags: those are joined.
+    init = relationships.RelationshipProperty.do_init
+
+    def do_init(self):
+        if self.lazy == 'subquery':
+            self.lazy = 'joined' if self.parent.class_.__name__ in ('Port', 'StandardAttribute') else 'selectin'
+            self.strategy_key = (('lazy', self.lazy),)
+        init(self)
+    relationships.RelationshipProperty.do_init = do_init
+
+
 def serve_threaded(app, port):
     """A threaded stdlib WSGI server (keystone and placement need no eventlet)."""
     import socketserver
@@ -50,6 +82,7 @@ def serve_threaded(app, port):
 
 
 def keystone():
+    quicken()
     os.environ['OS_KEYSTONE_CONFIG_FILES'] = CONF_FILE
     sys.argv = ['keystone']
     from keystone.server.wsgi import initialize_public_application
@@ -57,14 +90,24 @@ def keystone():
 
 
 def placement():
+    quicken()
     os.environ['OS_PLACEMENT_CONFIG_DIR'] = ETC
     sys.argv = ['placement']
+    import threading
     from placement.wsgi import init_application
-    serve_threaded(init_application(), int(os.environ['PORT_PLACEMENT']))
+    app, one = init_application(), threading.Lock()
+
+    def one_at_a_time(environ, start_response):
+        # It reads and then writes in one transaction. SQLite fails that, without waiting, when
+        # another has written in between.
+        with one:
+            return app(environ, start_response)
+    serve_threaded(one_at_a_time, int(os.environ['PORT_PLACEMENT']))
 
 
 def glance():
     from glance.cmd.api import main      # workers = 0: no fork
+    quicken()
     main()
 
 
@@ -72,6 +115,7 @@ def neutron():
     os.environ['OS_NEUTRON_CONFIG_DIR'] = ETC
     os.environ['OS_NEUTRON_CONFIG_FILES'] = 'neutron.conf'
     import neutron.cmd.eventlet          # noqa: F401  (monkey patching)
+    quicken()
     from neutron import server, service
 
     def api_only():                      # no agents exist, so no RPC workers
@@ -81,6 +125,7 @@ def neutron():
 
 def nova():
     import nova.monkey_patch             # noqa: F401
+    quicken()
     import shlex
     import eventlet
     import os_vif
@@ -146,6 +191,7 @@ def cinder():
     import __original_module_threading as orig_threading
     import threading
     orig_threading.current_thread.__globals__['_active'] = threading._active
+    quicken()
     import shlex
     import os_brick
     from oslo_log import log as logging

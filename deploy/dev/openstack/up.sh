@@ -4,6 +4,8 @@
 # process on SQLite. Hypervisor and volume driver are fakes: servers have no network.
 # Idempotent: run again, it starts what is down. down.sh stops it.
 #
+#   --packages                installs the packages and ends
+#
 #   TOLLGATE_OPENSTACK_DIR    state: configuration, databases, logs, pids
 #                             default ${XDG_CACHE_HOME:-~/.cache}/tollgate/openstack
 #   TOLLGATE_OPENSTACK_PORT   first of six ports, default 15000
@@ -13,6 +15,10 @@
 # without a password. Where they cannot be had it fails; nothing is skipped.
 # $TOLLGATE_OPENSTACK_DIR/openrc then has what clients need.
 set -euo pipefail
+case "${1:-}" in
+--packages | "") ;;
+*) echo "up.sh: $1: want --packages" >&2 && exit 2 ;;
+esac
 HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 export OS_DIR=${TOLLGATE_OPENSTACK_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/tollgate/openstack}
 BASE=${TOLLGATE_OPENSTACK_PORT:-15000}
@@ -34,7 +40,8 @@ flock 9 # two runs at once would start everything twice
 
 # 1. Packages. The python3-* library packages hold all the code and have no debconf questions,
 #    no users and no init scripts: none of keystone, nova-api, neutron-server ... is needed.
-PKGS="python3-keystone python3-placement python3-glance python3-neutron python3-nova python3-cinder python3-requests"
+PKGS="python3-keystone python3-placement python3-glance python3-neutron python3-nova python3-cinder python3-requests
+	python3-sqlalchemy-ext"
 installed() { dpkg-query -W -f='${Status}' "$1" 2>/dev/null | grep -q 'ok installed'; }
 command -v dpkg-query >/dev/null || die "needs Debian 12 (bookworm): there is no dpkg here"
 missing=$(for p in $PKGS; do installed "$p" || echo "$p"; done)
@@ -51,13 +58,15 @@ if [ -n "$missing" ]; then
 		$root chmod +x $policy
 		trap '$root rm -f $policy' EXIT
 	fi
-	$root apt-get update -qq || die "apt-get update failed"
+	$root apt-get -o DPkg::Lock::Timeout=120 -o Acquire::Retries=3 update -qq </dev/null || die "apt-get update failed"
 	# shellcheck disable=SC2086 # a list of words
 	$root env DEBIAN_FRONTEND=noninteractive nice apt-get install -y -qq --no-install-recommends \
-		-o Dpkg::Options::=--force-unsafe-io $missing >"$OS_DIR/apt.log" 2>&1 || die "apt-get install failed: $(tail -5 "$OS_DIR/apt.log")"
+		-o DPkg::Lock::Timeout=120 -o Acquire::Retries=3 -o Dpkg::Options::=--force-unsafe-io \
+		$missing >"$OS_DIR/apt.log" 2>&1 </dev/null || die "apt-get install failed: $(tail -5 "$OS_DIR/apt.log")"
 	for p in $PKGS; do installed "$p" || die "$p is not installed, see $OS_DIR/apt.log"; done
 	say "packages installed"
 fi
+[ "${1:-}" != --packages ] || exit 0
 
 # The password of all users here, made once: loopback is shared by everybody on the machine.
 if [ ! -s "$OS_DIR/password" ]; then
@@ -281,6 +290,7 @@ osapi_compute_listen_port = $PORT_NOVA
 vif_plugging_is_fatal = false
 vif_plugging_timeout = 0
 reclaim_instance_interval = 0
+allow_resize_to_same_host = true
 [api]
 auth_strategy = keystone
 [wsgi]

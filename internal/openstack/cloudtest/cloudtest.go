@@ -55,22 +55,56 @@ func New(tb testing.TB) *Project {
 	tb.Helper()
 	b := &Project{Cloud: Find(tb), URLs: map[string]string{}}
 	b.Name = fmt.Sprintf("test-%d", time.Now().UnixNano())
-	b.logIn(tb, "admin")
-	b.ID = b.make(tb, "project", map[string]any{"name": b.Name, "domain_id": "default"})
+	admin := administrator(tb, b.Cloud)
+	b.ID = admin.make(tb, "project", map[string]any{"name": b.Name, "domain_id": "default"})
 	tb.Cleanup(func() { // after all that the kit cleans up as the user
-		b.logIn(tb, "admin")
+		admin := administrator(tb, b.Cloud)
 		if b.userID != "" {
-			b.Do(tb, "DELETE", b.Identity+"/users/"+b.userID, nil, nil)
+			admin.Do(tb, "DELETE", b.Identity+"/users/"+b.userID, nil, nil)
 		}
-		b.Do(tb, "DELETE", b.Identity+"/projects/"+b.ID, nil, nil)
+		admin.Do(tb, "DELETE", b.Identity+"/projects/"+b.ID, nil, nil)
 	})
-	var roles struct{ Roles []struct{ ID string } }
-	b.Do(tb, "GET", b.Identity+"/roles?name=admin", nil, &roles)
-	var users struct{ Users []struct{ ID string } }
-	b.Do(tb, "GET", b.Identity+"/users?name=admin", nil, &users)
-	b.Do(tb, "PUT", b.Identity+"/projects/"+b.ID+"/users/"+users.Users[0].ID+"/roles/"+roles.Roles[0].ID, nil, nil)
+	admin.Do(tb, "PUT", b.Identity+"/projects/"+b.ID+"/users/"+admin.admin+"/roles/"+admin.roles["admin"], nil, nil)
 	b.logIn(tb, b.Name)
 	return b
+}
+
+// administrators are those who make projects and users. All tests share one for each
+// cloud: logging in is what the identity service takes longest for.
+var administrators struct {
+	sync.Mutex
+	all map[Cloud]*administration
+}
+
+// administration is an administrator, its id and those of the roles, by name.
+type administration struct {
+	*Project
+	admin string
+	roles map[string]string
+	since time.Time
+}
+
+// administrator is the one of a cloud, who logs in anew well before a token ends.
+func administrator(tb testing.TB, c Cloud) *administration {
+	tb.Helper()
+	administrators.Lock()
+	defer administrators.Unlock()
+	if a := administrators.all[c]; a != nil && time.Since(a.since) < time.Minute {
+		return a
+	}
+	a := &administration{Project: &Project{Cloud: c, URLs: map[string]string{}}, roles: map[string]string{}, since: time.Now()}
+	a.logIn(tb, "admin")
+	var doc struct{ Roles []struct{ ID, Name string } }
+	a.Do(tb, "GET", c.Identity+"/roles", nil, &doc)
+	for _, r := range doc.Roles {
+		a.roles[r.Name] = r.ID
+	}
+	a.admin = a.IDOf(tb, "users", c.Identity+"/users?name=admin")
+	if administrators.all == nil {
+		administrators.all = map[Cloud]*administration{}
+	}
+	administrators.all[c] = a
+	return a
 }
 
 // logIn gets the administrator's token for a project, and the catalogue.
@@ -197,12 +231,16 @@ func (b *Project) IDOf(tb testing.TB, kind, url string) string {
 	return all[0].ID
 }
 
+// patience is how long the cloud may take. A server is there after seconds on a quiet
+// machine, and after a minute when several tests share two busy cores.
+const patience = 4 * time.Minute
+
 // Until waits for what the cloud does in its own time.
 func Until(tb testing.TB, what string, ok func() bool) {
 	tb.Helper()
-	for end := time.Now().Add(2 * time.Minute); !ok(); {
+	for end := time.Now().Add(patience); !ok(); {
 		if time.Now().After(end) {
-			tb.Fatalf("waited two minutes until %s", what)
+			tb.Fatalf("waited %v until %s", patience, what)
 		}
 		select {
 		case <-tb.Context().Done():
@@ -233,12 +271,9 @@ func (b *Project) As(tb testing.TB, user, password string) *Project {
 func (b *Project) Member(tb testing.TB, password string) string {
 	tb.Helper()
 	b.member.Do(func() {
-		admin := &Project{Cloud: b.Cloud, URLs: map[string]string{}}
-		admin.logIn(tb, "admin")
+		admin := administrator(tb, b.Cloud)
 		b.userID = admin.make(tb, "user", map[string]any{"name": b.Name, "domain_id": "default", "password": password})
-		var roles struct{ Roles []struct{ ID string } }
-		admin.Do(tb, "GET", b.Identity+"/roles?name=member", nil, &roles)
-		admin.Do(tb, "PUT", b.Identity+"/projects/"+b.ID+"/users/"+b.userID+"/roles/"+roles.Roles[0].ID, nil, nil)
+		admin.Do(tb, "PUT", b.Identity+"/projects/"+b.ID+"/users/"+b.userID+"/roles/"+admin.roles["member"], nil, nil)
 	})
 	return b.userID
 }

@@ -38,6 +38,16 @@ func (c *call) note(x *server, name, event string) *action {
 	return a
 }
 
+// noteDelete makes the entry for a delete. A resize that waits to be confirmed is
+// confirmed first, by the same request.
+func (c *call) noteDelete(x *server) {
+	now := c.sim.now()
+	if x.status == "VERIFY_RESIZE" {
+		c.note(x, "confirmResize", "compute_confirm_resize").finish(now, false)
+	}
+	c.note(x, "delete", "compute_terminate_instance").begin(now)
+}
+
 // acted finds a server by the id in the path for its actions, which can be read
 // after its end from 2.21 until the database is purged.
 func (c *call) acted() *server {

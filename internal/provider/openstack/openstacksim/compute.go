@@ -137,7 +137,7 @@ func (c *call) deleteServer() {
 		return
 	}
 	if x.task != "deleting" {
-		c.note(x, "delete", "compute_terminate_instance").begin(c.sim.now())
+		c.noteDelete(x)
 		x.updated, x.work = c.sim.now(), nil
 		if c.sim.opt.SoftDelete && x.status != "SOFT_DELETED" && x.status != "ERROR" {
 			c.sim.halt(c.region, x)

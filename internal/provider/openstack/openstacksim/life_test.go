@@ -272,8 +272,9 @@ func TestOldMicroversions(t *testing.T) {
 	}
 }
 
-// The size of a server changes when a resize is done, and back with it; the time
-// at which it was put on a host changes with each move.
+// The size of a server changes while a resize is under way, and back while it is
+// reverted; the time at which it was put on a host changes when each move is done. A
+// delete confirms what waits for it.
 func TestResize(t *testing.T) {
 	t.Parallel()
 	c, k := timed(t, openstacksim.Options{})
@@ -282,17 +283,31 @@ func TestResize(t *testing.T) {
 	launched := c.get(id)["OS-SRV-USG:launched_at"]
 	c.act(id, `{"resize":{"flavorRef":"`+small+`"}}`)
 	k.pass(5 * time.Second)
-	if x := c.get(id); x["OS-EXT-STS:task_state"] != "resize_migrating" || text(x, "flavor", "original_name") != "m1.tiny" {
+	if x := c.get(id); x["status"] != "RESIZE" || x["OS-EXT-STS:task_state"] != "resize_finish" || text(x, "flavor", "original_name") != "m1.small" ||
+		x["OS-SRV-USG:launched_at"] != launched {
 		t.Errorf("halfway: %v", x)
 	}
 	k.pass(5 * time.Second)
 	if x := c.get(id); text(x, "flavor", "original_name") != "m1.small" || x["OS-SRV-USG:launched_at"] == launched {
 		t.Errorf("resized: %v", x)
 	}
+	launched = c.get(id)["OS-SRV-USG:launched_at"]
 	c.act(id, `{"revertResize":null}`)
-	k.pass(10 * time.Second)
-	if x := c.get(id); text(x, "flavor", "original_name") != "m1.tiny" || x["status"] != "ACTIVE" {
+	k.pass(5 * time.Second)
+	if x := c.get(id); x["status"] != "REVERT_RESIZE" || text(x, "flavor", "original_name") != "m1.tiny" || x["OS-SRV-USG:launched_at"] != launched {
+		t.Errorf("halfway back: %v", x)
+	}
+	k.pass(5 * time.Second)
+	if x := c.get(id); text(x, "flavor", "original_name") != "m1.tiny" || x["status"] != "ACTIVE" || x["OS-SRV-USG:launched_at"] == launched {
 		t.Errorf("reverted: %v", x)
+	}
+	c.act(id, `{"resize":{"flavorRef":"`+small+`"}}`)
+	k.pass(5 * time.Second)
+	restore := c.FailActions()
+	k.pass(5 * time.Second)
+	restore()
+	if x := c.get(id); text(x, "flavor", "original_name") != "m1.tiny" || x["status"] != "ACTIVE" {
+		t.Errorf("failed halfway: %v", x)
 	}
 	c.act(id, `{"resize":{"flavorRef":"`+small+`"}}`)
 	k.pass(10 * time.Second)
@@ -307,6 +322,11 @@ func TestResize(t *testing.T) {
 	k.pass(10 * time.Second)
 	if x := c.get(id); x["status"] != "VERIFY_RESIZE" || x["OS-EXT-STS:power_state"] != 4.0 {
 		t.Errorf("resized while it was off: %v", x)
+	}
+	c.do("DELETE", base+"/compute/v2.1/servers/"+id, "")
+	a := c.acts(id, "")
+	if a[0]["action"] != "delete" || a[1]["action"] != "confirmResize" || a[0]["request_id"] != a[1]["request_id"] {
+		t.Errorf("deleted before it was confirmed: %v", a[:2])
 	}
 }
 

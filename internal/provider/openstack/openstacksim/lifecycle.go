@@ -68,7 +68,7 @@ func (c *call) serverAction() {
 			a.begin(now)
 			a.finish(now, false)
 		case "forceDelete":
-			c.note(x, "delete", "compute_terminate_instance").begin(now)
+			c.noteDelete(x)
 			x.updated, x.work = now, nil
 			x.task, x.due = "deleting", now.Add(c.sim.opt.DeleteTime)
 		default:
@@ -152,7 +152,7 @@ func (s *Sim) proceed(r *region, x *server) {
 	now, w := s.now(), x.work
 	if !w.half && !s.failActions && !now.Before(w.step) {
 		w.half = true
-		s.halfway(r, x, w.name)
+		s.halfway(r, x, *w)
 	}
 	if s.heldActions || now.Before(w.due) {
 		return
@@ -161,14 +161,19 @@ func (s *Sim) proceed(r *region, x *server) {
 	w.action.finish(now, s.failActions)
 	if !s.failActions {
 		s.done(r, x, *w)
+	} else if w.half && w.name == "resize" {
+		x.flavor, x.old = *x.old, nil
 	}
 }
 
 // halfway is what can be seen of a verb before it is done.
-func (s *Sim) halfway(r *region, x *server, name string) {
-	switch {
-	case name == "resize":
-		x.task = "resize_migrating"
+func (s *Sim) halfway(r *region, x *server, w work) {
+	switch name := w.name; {
+	case name == "resize": // the size is the new one before the server is back
+		old := x.flavor
+		x.old, x.flavor, x.task = &old, w.size, "resize_finish"
+	case name == "revertResize":
+		x.flavor = *x.old
 	case name == "shelve" && !s.opt.KeepShelved:
 		x.task = "shelving_offloading"
 		s.rest(r, x, "SHELVED")
@@ -185,11 +190,10 @@ func (s *Sim) done(r *region, x *server, w work) {
 	to := w.to
 	switch w.name {
 	case "resize":
-		old := x.flavor
-		x.old, x.flavor, x.wasOff, x.launched = &old, w.size, w.from == "SHUTOFF", s.now()
+		x.wasOff, x.launched = w.from == "SHUTOFF", s.now()
 	case "confirmResize", "revertResize":
 		if w.name == "revertResize" {
-			x.flavor, x.launched = *x.old, s.now()
+			x.launched = s.now()
 		}
 		if x.old = nil; x.wasOff {
 			to = "SHUTOFF"
