@@ -93,6 +93,8 @@ func TestHistory(t *testing.T) {
 			[]string{"create 0.5 ?", "resize 3.5 ?", "resize 5.5 c"}},
 		"resized, and back from another": {flavored("b", "ACTIVE", "", nil), acts("create 0", "resize 3", "confirmResize 4", "resize 5", "revertResize 6"),
 			[]string{"create 0.5 ?", "resize 3.5 b", "resize 5.5 ?", "resize 6.5 b"}},
+		"deleted before it was confirmed": {flavored("b", gone, "", func(v *server) { v.terminated = at(9) }), acts("create 0", "resize 3", "confirmResize 8", "delete 8"),
+			[]string{"create 0.5 ?", "resize 3.5 b", "delete 9.0 b"}},
 		"moved and back":                 {flavored("a", "ACTIVE", "", nil), acts("create 0", "migrate 3", "revertResize 4"), []string{"create 0.5 a"}},
 		"being resized, and not yet":     {flavored("a", "ACTIVE", "resize_prep", nil), acts("create 0", "resize 3"), []string{"create 0.5 a"}},
 		"being resized, nobody knows":    {flavored("b", "RESIZE", "resize_finish", nil), acts("create 0", "resize 3"), []string{"create 0.5 ?"}},

@@ -255,10 +255,12 @@ func (r *reading) actions(ctx context.Context, id string) (all []action, there b
 		fresh := 0
 		for _, raw := range *doc.Actions {
 			a := source.Loose[action](raw)
-			if marker = a.Request; seen[a.Request] {
+			marker = a.Request
+			one := a.Request + " " + a.Name // a delete confirms a resize with its own request
+			if seen[one] {
 				continue
 			}
-			seen[a.Request] = true
+			seen[one] = true
 			fresh++
 			all = append(all, a)
 		}
