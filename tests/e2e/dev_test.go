@@ -23,6 +23,10 @@ import (
 var portFlags = []string{"temporal-port", "ui-port", "http-port", "metrics-port", "reporting-port"}
 
 // site is a directory in which a person starts tollgate-dev.
+// probePort is the flag of the probe target's: what another program takes while a
+// site starts again is lost to it.
+const probePort = "probe-port"
+
 type site struct {
 	t     testing.TB
 	dir   string
@@ -32,7 +36,7 @@ type site struct {
 func newSite(t testing.TB) *site {
 	t.Helper()
 	s := &site{t: t, dir: t.TempDir(), ports: map[string]int{}}
-	for _, f := range portFlags {
+	for _, f := range append([]string{probePort}, portFlags...) {
 		port, err := devserver.FreePort()
 		if err != nil {
 			t.Fatal(err)
@@ -71,7 +75,7 @@ func (s *site) url(flag, path string) string {
 // start runs tollgate-dev; flags given here win over the site's.
 func (s *site) start(flags ...string) *started {
 	s.t.Helper()
-	args := []string{"--state-dir", filepath.Join(s.dir, "state")}
+	args := []string{"--state-dir", filepath.Join(s.dir, "state"), "--" + probePort, strconv.Itoa(s.ports[probePort])}
 	for _, f := range portFlags {
 		args = append(args, "--"+f, strconv.Itoa(s.ports[f]))
 	}

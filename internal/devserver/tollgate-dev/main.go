@@ -79,6 +79,7 @@ func newCommand(o *options, run func(context.Context) error) *cobra.Command {
 	f.IntVar(&o.httpPort, flagHTTP, o.httpPort, "`port` of discovery, health, codec and webhooks")
 	f.IntVar(&o.metricsPort, flagMetrics, o.metricsPort, "`port` of the Prometheus metrics")
 	f.IntVar(&o.reportingPort, flagReporting, o.reportingPort, "`port` of the Reporting API and its pages")
+	f.IntVar(&o.probePort, flagProbe, o.probePort, "`port` of the probe target in a new configuration; another one if it is taken")
 	f.StringVar(&o.configFile, "config", o.configFile, "configuration `file` (default: tollgate.yaml in the state directory, made at the first start)")
 	f.StringArrayVar(&o.with, "with", nil, "also run a `simulator` and a provider for it, beside those of the configuration: "+strings.Join(simulators, ", "))
 	return cmd

@@ -17,6 +17,7 @@ const (
 	flagHTTP      = "http-port"
 	flagMetrics   = "metrics-port"
 	flagReporting = "reporting-port"
+	flagProbe     = "probe-port"
 )
 
 const useReporting = "the Reporting API"
@@ -29,12 +30,14 @@ type options struct {
 	httpPort      int
 	metricsPort   int
 	reportingPort int
-	configFile    string
-	with          []string
+	// probePort is the probe target's in a new configuration, if it is free.
+	probePort  int
+	configFile string
+	with       []string
 }
 
 func defaultOptions() options {
-	return options{stateDir: ".tollgate", temporalPort: 7233, uiPort: 8233, httpPort: 7280, metricsPort: 7290, reportingPort: 7270}
+	return options{stateDir: ".tollgate", temporalPort: 7233, uiPort: 8233, httpPort: 7280, metricsPort: 7290, reportingPort: 7270, probePort: 7281}
 }
 
 // port is one of the ports and the flag that sets it.
@@ -76,6 +79,9 @@ func (o options) check() error {
 			return fmt.Errorf("--%s %d: already given to --%s", p.flag, p.port, other)
 		}
 		seen[p.port] = p.flag
+	}
+	if o.probePort < 1 || o.probePort > math.MaxUint16 {
+		return fmt.Errorf("--%s %d: want 1 to %d", flagProbe, o.probePort, math.MaxUint16)
 	}
 	return nil
 }

@@ -64,12 +64,16 @@ type site struct {
 func newSite(t *testing.T) site {
 	t.Helper()
 	s := site{dir: filepath.Join(t.TempDir(), "state"), ports: map[string]int{}}
+	flags := []string{flagProbe} // which another test would take while this one starts again
 	for _, p := range defaultOptions().ports() {
+		flags = append(flags, p.flag)
+	}
+	for _, flag := range flags {
 		port, err := devserver.FreePort()
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.ports[p.flag] = port
+		s.ports[flag] = port
 	}
 	// A failed test would leave its proxies behind: they outlive everything.
 	t.Cleanup(func() {

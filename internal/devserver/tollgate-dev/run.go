@@ -29,9 +29,7 @@ import (
 )
 
 const (
-	// probePort is the probe target's port in a new configuration, if it is free.
-	probePort = 7281
-	probeDir  = "probe"
+	probeDir = "probe"
 
 	engineStopLimit  = 20 * time.Second
 	tracingStopLimit = 3 * time.Second
@@ -143,7 +141,7 @@ func (d *dev) prepare(ctx context.Context) (err error) {
 // newProbeTarget opens the probe target of a new configuration and returns its
 // address.
 func (d *dev) newProbeTarget() (string, error) {
-	l, err := net.Listen("tcp", loopback(probePort))
+	l, err := net.Listen("tcp", loopback(d.opts.probePort))
 	if err != nil {
 		if l, err = net.Listen("tcp", loopback(0)); err != nil {
 			return "", fmt.Errorf("probe target: %w", err)
