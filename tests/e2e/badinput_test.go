@@ -56,10 +56,7 @@ func TestBadConfigurations(t *testing.T) {
 			if tc.name == "no installation" {
 				return // tollgate-dev makes one
 			}
-			s := &site{t: t, dir: w.dir, ports: map[string]int{}}
-			for _, f := range portFlags {
-				s.ports[f] = newSite(t).ports[f]
-			}
+			s := &site{t: t, dir: w.dir, ports: newSite(t).ports}
 			p := s.start("--config", "tollgate.yaml")
 			if code := p.ended(time.Minute); code != 1 || !strings.Contains(p.output(), tc.want) {
 				t.Errorf("tollgate-dev: exit code %d, %s", code, p.output())
