@@ -248,6 +248,17 @@ const (
 	workers                = 5
 )
 
+// streamsOf are the streams of a source.
+func streamsOf(source string) []string {
+	switch source {
+	case liveReporting:
+		return []string{"volume"}
+	case liveEvents:
+		return []string{"volume", "floating_ip"}
+	}
+	return []string{"server"}
+}
+
 // A project of Hetzner Cloud is read for two sinks of either type, while workers
 // and sinks are killed at every point of reading, delivering and moving on, answers
 // are lost and receivers complain: each sink has every event, once, and no other.
@@ -299,6 +310,13 @@ sources:
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("cursors:\n%s", w.tollgate("cursor", "list").stdout)
+			for _, of := range accounts {
+				for _, source := range of {
+					for _, stream := range streamsOf(source) {
+						t.Log(w.explain(workflows.CursorID(source, stream)))
+					}
+				}
+			}
 		}
 	})
 
@@ -324,18 +342,15 @@ sources:
 	received := func() string {
 		return cmp.Diff(storedByReference(t, reporting.sink.addr), l.of(accounts["reporting"]...)) + cmp.Diff(storedByReceiver(t, w), l.of(accounts["events"]...))
 	}
-	w.eventually(time.Minute, received)
+	stored := func() int { return len(storedByReference(t, reporting.sink.addr)) + len(storedByReceiver(t, w)) }
+	w.eventuallyMoving(2*time.Minute, stored, received)
 	t.Logf("all received after %s", time.Since(begun).Round(time.Second))
 
 	w.outage(events, reporting, l, sim)
-	w.eventually(time.Minute, received)
+	w.eventuallyMoving(2*time.Minute, stored, received)
 	for _, names := range accounts {
 		for _, name := range names {
-			kinds := map[string][]string{liveReporting: {"volume"}, liveEvents: {"volume", "floating_ip"}}[name]
-			if kinds == nil {
-				kinds = []string{"server"}
-			}
-			for _, kind := range kinds {
+			for _, kind := range streamsOf(name) {
 				if s := w.cursor(name, kind).Status; len(s.DeadLetters) != 0 || s.GapCount != 0 || s.Counts.Rejected != 0 {
 					t.Errorf("%s/%s: %+v, want neither dead letters nor gaps", name, kind, s)
 				}

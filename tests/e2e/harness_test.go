@@ -334,6 +334,27 @@ func (w *world) eventually(limit time.Duration, problem func() string) {
 	}
 }
 
+// eventuallyMoving polls until problem returns "", for as long as what progress
+// counts changes within the limit: how much there is to do depends on what was
+// struck, and how long that takes on the machine.
+func (w *world) eventuallyMoving(limit time.Duration, progress func() int, problem func() string) {
+	w.t.Helper()
+	seen, deadline := progress(), time.Now().Add(limit)
+	for {
+		p := problem()
+		if p == "" {
+			return
+		}
+		if n := progress(); n != seen {
+			seen, deadline = n, time.Now().Add(limit)
+		}
+		if time.Now().After(deadline) {
+			w.t.Fatalf("nothing moved for %s: %s", limit, p)
+		}
+		time.Sleep(500 * time.Millisecond) // what it asks costs what it waits for
+	}
+}
+
 // wantInstances waits until exactly n instances exist on disk and as processes.
 func (w *world) wantInstances(n int, limit time.Duration) {
 	w.t.Helper()

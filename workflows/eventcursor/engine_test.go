@@ -37,6 +37,8 @@ type rig struct {
 	stored map[string]int
 	down   bool
 	refuse map[string]bool
+	// tired: the receiver takes one delivery, and is away until it was asked.
+	tired bool
 }
 
 func newRig(t *testing.T) *rig {
@@ -71,6 +73,7 @@ func (r *rig) Deliver(_ context.Context, events []event.Event) ([]sink.Result, e
 		}
 		r.stored[e.ID]++
 	}
+	r.down = r.tired
 	return out, nil
 }
 
@@ -79,6 +82,7 @@ func (r *rig) Check(context.Context) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.down {
+		r.down = !r.tired
 		return errors.New("away")
 	}
 	return nil
@@ -265,6 +269,28 @@ func TestSinkOutageOnTheEngine(t *testing.T) {
 	r.update(id, workflows.UpdateResume, nil, &api.Cursor{}) // without waiting for the next check
 	r.wantReceived(want)
 	r.replay(id, "", "sink-outage")
+}
+
+// A sink that takes a page and fails, again and again, is tried again each time as
+// soon as after a first failure.
+func TestTiredSinkOnTheEngine(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.serve()
+	r.set(func() { r.tired = true })
+	want := r.add(17)
+	id := r.start("thing", 0)
+	most := int64(0)
+	r.eventually("everything arrived", func() bool {
+		most = max(most, r.status(id).Status.Failures)
+		return len(r.received()) == len(want)
+	})
+	if most != 1 {
+		t.Errorf("up to %d failures in a row, want one after each page", most)
+	}
+	r.wantReceived(want)
+	r.eventually("caught up", func() bool { return r.status(id).Status.Phase == api.CursorCaughtUp })
+	r.replay(id, "", "tired-sink")
 }
 
 // pending lists the activities under way.

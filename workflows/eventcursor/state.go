@@ -35,6 +35,9 @@ const (
 type state struct {
 	api.CarriedCursor
 	redrives []*redrive
+	// afresh: a failure after pages that were delivered is the first of its row.
+	// Runs that began before that was so go on as they were.
+	afresh func() bool
 }
 
 // redrive is a redrive that somebody waits for.
@@ -111,7 +114,7 @@ func (s *state) read(now time.Time, out activities.ReadSourceResult) {
 	st.Gaps = slices.Clone(st.Gaps[max(0, len(st.Gaps)-api.MaxGaps):])
 	s.bury(out.DeadLetters)
 	if out.Stop != nil {
-		s.fail(now, *out.Stop)
+		s.stopped(now, out)
 		return
 	}
 	st.Failures = 0
@@ -150,6 +153,15 @@ func (s *state) bury(letters []api.DeadLetter) {
 			st.Dropped.To = old.At
 		}
 	}
+}
+
+// stopped takes the failure that ended a read. What was delivered before it ends
+// the row of failures: a sink that fails now and then is tried again soon.
+func (s *state) stopped(now time.Time, out activities.ReadSourceResult) {
+	if out.Counts.Pages > 0 && s.Status.Failures > 0 && s.afresh() {
+		s.Status.Failures = 0
+	}
+	s.fail(now, *out.Stop)
 }
 
 // fail takes a failure: when to try again, and what to say.
@@ -220,7 +232,7 @@ func (s *state) backfilled(now time.Time, out activities.ReadSourceResult) {
 	b.Message = ""
 	if out.Stop != nil {
 		b.Message = out.Stop.Message
-		s.fail(now, *out.Stop)
+		s.stopped(now, out)
 	}
 	if out.Done {
 		b.Done = now

@@ -89,6 +89,9 @@ func setup(ctx workflow.Context, in api.EventCursorInput) (*cursor, error) {
 	}
 	c := &cursor{source: in.Source, stream: in.Stream, continueAfter: in.ContinueAfter, ctx: ctx,
 		log: log.With(workflow.GetLogger(ctx), "source", in.Source, "stream", in.Stream)}
+	c.afresh = func() bool {
+		return workflow.GetVersion(ctx, "afresh-after-progress", workflow.DefaultVersion, 1) >= 1
+	}
 	if in.Carried != nil {
 		c.CarriedCursor = *in.Carried
 		c.shown = shownOf(c.Status)

@@ -268,6 +268,31 @@ func TestFailuresAreTriedAgainByClass(t *testing.T) {
 	}
 }
 
+// What was delivered before a failure ends the row of failures.
+func TestAFailureAfterProgressIsTheFirst(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		pages int64
+		want  []string
+	}{
+		"after pages": {1, []string{"0s read ", "5s read x", "10s read xx", "15s read xxx"}},
+		"at once":     {0, []string{"0s read ", "5s read x", "15s read xx"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.read = func(in activities.ReadSourceInput) (activities.ReadSourceResult, error) {
+				return activities.ReadSourceResult{Cursor: in.Cursor + "x", Counts: api.CursorCounts{Pages: tc.pages, Delivered: tc.pages},
+					Stop: &api.Stop{Class: string(provider.Transient), Message: "no"}}, nil
+			}
+			w.mustStop(in, 19*time.Second)
+			if diff := cmp.Diff(w.seen(), tc.want); diff != "" {
+				t.Errorf("calls (-got +want):\n%s", diff)
+			}
+		})
+	}
+}
+
 func TestAChangedConfigurationIsTriedAtOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
