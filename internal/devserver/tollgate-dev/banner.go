@@ -9,6 +9,7 @@ import (
 	"github.com/tollgate-dev/tollgate/internal/app"
 	"github.com/tollgate-dev/tollgate/internal/codec"
 	"github.com/tollgate-dev/tollgate/internal/devserver/simcloud"
+	"github.com/tollgate-dev/tollgate/internal/provider/local"
 )
 
 func (d *dev) httpURL() string { return "http://" + loopback(d.opts.httpPort) }
@@ -51,11 +52,35 @@ func (d *dev) firstSteps() []string {
 	if d.openstack != nil {
 		steps = append(steps, cli+" proxy create server --provider "+simcloud.OpenStackProvider+" --wait")
 	}
+	if name, ok := d.demoProvider(); ok {
+		steps = append(steps, cli+" proxy create demo --provider "+quoted(name)+" --wait")
+	}
 	return append(steps,
-		cli+" proxy create demo --provider local --wait",
 		cli+" proxy list",
 		`curl -H "Authorization: Bearer $(cat `+quoted(shown(d.state.TokenFile()))+`)" `+d.httpURL()+"/v1/proxies",
 	)
+}
+
+// demoProvider is where the example's proxy is created: at a provider that needs no
+// cloud, or else at the first that the other steps have not named; ok is false if
+// there is none.
+func (d *dev) demoProvider() (name string, ok bool) {
+	simulated := map[string]bool{
+		simcloud.HetznerProvider:    d.hetzner != nil,
+		simcloud.KubernetesProvider: d.kubernetes != nil,
+		simcloud.OpenStackProvider:  d.openstack != nil,
+	}
+	for _, p := range d.providers {
+		if p.Type == local.TypeName {
+			return p.Name, true
+		}
+	}
+	for _, p := range d.providers {
+		if !simulated[p.Name] {
+			return p.Name, true
+		}
+	}
+	return "", false
 }
 
 // sibling is one of the programs beside this one.

@@ -54,7 +54,9 @@ type dev struct {
 	reportingToken string
 	// probes is the listener whose address a new configuration names; it is kept
 	// open so that nobody else takes the port in between.
-	probes  net.Listener
+	probes net.Listener
+	// providers are the configured ones.
+	providers []config.Provider
 	closers []func()
 }
 
@@ -130,6 +132,7 @@ func (d *dev) prepare(ctx context.Context) (err error) {
 	if cfg, err = config.Load(d.config, options); err != nil {
 		return err
 	}
+	d.providers = cfg.Providers
 	if d.state.Fresh {
 		d.say("first start: made %s", shown(d.state.Dir))
 	} else {
