@@ -22,6 +22,10 @@ const priceAge = time.Hour
 // Prices asks providers what placements cost and remembers the answers. The
 // zero value is ready, and safe for concurrent use.
 type Prices struct {
+	// List is what the configuration says that instances of a provider cost, which
+	// goes before what the provider says; nil means that it says nothing.
+	List func(providerName string) provider.PriceList
+
 	mu    sync.Mutex
 	known map[priceKey]price
 }
@@ -40,6 +44,9 @@ type price struct {
 // Of is the price of an instance at a placement. known is false when nobody can
 // say; a provider without prices knows none.
 func (p *Prices) Of(ctx context.Context, name string, pr provider.Provider, place provider.Placement) (eur provider.MicroEUR, known bool, err error) {
+	if eur, known := p.listed(name, pr, place); known {
+		return eur, true, nil
+	}
 	key := priceKey{name, place}
 	p.mu.Lock()
 	got, ok := p.known[key]
@@ -61,6 +68,22 @@ func (p *Prices) Of(ctx context.Context, name string, pr provider.Provider, plac
 	}
 	p.known[key] = price{time.Now(), eur, known}
 	return eur, known, nil
+}
+
+// listed is the price by the configuration.
+func (p *Prices) listed(name string, pr provider.Provider, place provider.Placement) (eur provider.MicroEUR, known bool) {
+	if p.List == nil {
+		return 0, false
+	}
+	list := p.List(name)
+	if len(list) == 0 {
+		return 0, false
+	}
+	places := []provider.Placement{place}
+	if placer, ok := provider.As[provider.Placer](pr); ok {
+		places = placer.Placements(place)
+	}
+	return list.OfAny(places)
 }
 
 // sum prices a listing. It is nil when a price could not be read.

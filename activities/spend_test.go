@@ -40,6 +40,14 @@ func (c *counted) PriceEURPerHour(context.Context, provider.Placement) (provider
 	return 6000, !c.unpriced, nil
 }
 
+// Placements implements provider.Placer.
+func (c *counted) Placements(p provider.Placement) []provider.Placement {
+	if p.MachineType == "" {
+		p.MachineType = "standard"
+	}
+	return []provider.Placement{p}
+}
+
 // till is a cloud behind a cap.
 type till struct {
 	*counted
@@ -50,6 +58,7 @@ type till struct {
 	fail    error
 	reg     *prometheus.Registry
 	most    provider.MicroEUR
+	list    provider.PriceList
 }
 
 func newTill(t *testing.T) *till {
@@ -57,7 +66,7 @@ func newTill(t *testing.T) *till {
 	_, lookup := cloud(t, memory.Options{})
 	p, profile, _, _ := lookup("mem")
 	x := &till{counted: &counted{Provider: p}, reg: prometheus.NewRegistry(), most: 10_000}
-	prices := &activities.Prices{}
+	prices := &activities.Prices{List: func(string) provider.PriceList { return x.list }}
 	x.proxies = &activities.Proxies{
 		Installation: installation, Prices: prices,
 		Lookup: func(name string) (provider.Provider, provider.Profile, bool, error) {
@@ -172,6 +181,36 @@ func TestUnknownPriceIsRefused(t *testing.T) {
 	}
 	if x.asked[0].Known {
 		t.Error("asked with a known price")
+	}
+}
+
+// What the configuration says of prices goes before what the provider says, and
+// helps one that says nothing; where it says nothing, the provider is asked.
+func TestConfiguredPrices(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		list  provider.PriceList
+		want  provider.MicroEUR
+		asked int
+	}{
+		"for everything":    {provider.PriceList{{EURPerHour: 4000}}, 4000, 0},
+		"for this region":   {provider.PriceList{{Region: "south", EURPerHour: 1}, {Region: "north", EURPerHour: 5000}}, 5000, 0},
+		"for another one":   {provider.PriceList{{Region: "south", EURPerHour: 1}}, 6000, 1},
+		"for nothing":       {nil, 6000, 1},
+		"for a default":     {provider.PriceList{{MachineType: "standard", EURPerHour: 3000}}, 3000, 0},
+		"free is known too": {provider.PriceList{{Region: "north"}}, 0, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			x := newTill(t)
+			x.list, x.answer = tc.list, api.SpendAnswer{Granted: true}
+			if err := x.create(t); err != nil {
+				t.Fatal(err)
+			}
+			if got := x.asked[0]; got.Price != tc.want || !got.Known || x.prices != tc.asked {
+				t.Errorf("asked for room for %+v, and the provider %d times; want %v, %d times", got, x.prices, tc.want, tc.asked)
+			}
+		})
 	}
 }
 

@@ -50,7 +50,7 @@ func (a *App) compose(installation string) {
 	}
 	shards := func(name string) int { p, _ := a.Config().Provider(name); return p.Shards }
 
-	prices := &activities.Prices{}
+	prices := &activities.Prices{List: func(name string) provider.PriceList { p, _ := a.Config().Provider(name); return p.Prices }}
 	spend := activities.NewSpend(a.conn.Client, func(name string) provider.MicroEUR { p, _ := a.Config().Provider(name); return p.SpendCap }, prices, a.watched)
 	proxies := &activities.Proxies{
 		Installation: installation, Lookup: a.lookup, Secret: secret, ProbeProxy: a.probeProxy, Spend: spend, Prices: prices,

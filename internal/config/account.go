@@ -97,6 +97,26 @@ func (v *validator) spendCap(at string, r rawProvider) provider.MicroEUR {
 	return m
 }
 
+// prices reads what instances cost. An entry that never counts is a mistake.
+func (v *validator) prices(at string, raw []rawPrice) (list provider.PriceList) {
+	for i, r := range raw {
+		field := fmt.Sprintf("%s.prices[%d]", at, i)
+		e := provider.PriceEntry{Region: r.Region, Zone: r.Zone, MachineType: r.MachineType}
+		if r.EURPerHour == "" {
+			v.bad(field+".eurPerHour", `is required: what one instance costs with all that is made for it, in euros per hour, such as "0.0125"`)
+		} else if m, err := provider.ParseMicroEUR(string(r.EURPerHour)); err != nil {
+			v.bad(field+".eurPerHour", "%v", err)
+		} else {
+			e.EURPerHour = m
+		}
+		if j := slices.IndexFunc(list, func(o provider.PriceEntry) bool { return o.Covers(e) }); j >= 0 {
+			v.bad(field, "never counts, since prices[%d] fits wherever it does: put what is more special first", j)
+		}
+		list = append(list, e)
+	}
+	return list
+}
+
 // Bounds of a Reap.
 const (
 	leastReapAge    = api.MinReapAge

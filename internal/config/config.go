@@ -81,6 +81,8 @@ type Provider struct {
 	// SpendCap is the most that the provider's instances may cost per hour; 0 means
 	// no cap.
 	SpendCap provider.MicroEUR
+	// Prices are what its instances cost, where the backend does not say it.
+	Prices provider.PriceList
 	// DriftInterval is the time between two listings of the provider.
 	DriftInterval time.Duration
 

@@ -76,11 +76,19 @@ type rawProvider struct {
 	SpendCap *struct {
 		EURPerHour money `yaml:"eurPerHour"`
 	} `yaml:"spendCap"`
-	Drift struct {
+	Prices []rawPrice `yaml:"prices"`
+	Drift  struct {
 		Interval *duration `yaml:"interval"`
 	} `yaml:"drift"`
 	// Blocks takes every other key: the block named after the type, and mistakes.
 	Blocks map[string]yaml.Node `yaml:",inline"`
+}
+
+type rawPrice struct {
+	Region      string `yaml:"region"`
+	Zone        string `yaml:"zone"`
+	MachineType string `yaml:"machineType"`
+	EURPerHour  money  `yaml:"eurPerHour"`
 }
 
 type rawSecret struct {

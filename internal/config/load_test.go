@@ -62,7 +62,8 @@ func TestParseReadsEverything(t *testing.T) {
 		Providers: []Provider{
 			{Name: "here", Type: "local", Shards: 2, Budget: Budget{RequestsPerSecond: 100, Burst: 200}, DriftInterval: 30 * time.Second},
 			{Name: "fsn", Type: "hetzner", Shards: 1, Budget: Budget{RequestsPerSecond: 0.5, Burst: 5}, DriftInterval: 5 * time.Minute,
-				Requests: Requests{PerHour: 1800, Reserve: &reserve, Account: "acme"}, SpendCap: 1_500_000},
+				Requests: Requests{PerHour: 1800, Reserve: &reserve, Account: "acme"}, SpendCap: 1_500_000,
+				Prices: provider.PriceList{{Region: "fsn1", MachineType: "cx23", EURPerHour: 4900}, {EURPerHour: 12_500}}},
 		},
 		Secrets: map[string]Secret{
 			"squid-cloud-init": {File: "/etc/tollgate/squid.yaml"},
@@ -105,8 +106,8 @@ func TestParseReadsEverything(t *testing.T) {
 		t.Errorf("block = %+v", block)
 	}
 	err = p.Annotate(errors.Join(errors.New(`location: "fsn1" is closed`), nil, errors.New("tokenSecretRef: is empty")))
-	if want := "testdata/full.yaml:16: providers[1].hetzner.location: \"fsn1\" is closed\n" +
-		"testdata/full.yaml:17: providers[1].hetzner.tokenSecretRef: is empty"; err == nil || err.Error() != want {
+	if want := "testdata/full.yaml:19: providers[1].hetzner.location: \"fsn1\" is closed\n" +
+		"testdata/full.yaml:20: providers[1].hetzner.tokenSecretRef: is empty"; err == nil || err.Error() != want {
 		t.Errorf("annotated:\n%v\nwant\n%s", err, want)
 	}
 	here, _ := got.Provider("here")
@@ -122,7 +123,7 @@ func TestParseReadsEverything(t *testing.T) {
 		Location string `yaml:"location"`
 	}
 	err = p.Decode(&strict)
-	if want := "testdata/full.yaml:17: providers[1].hetzner.tokenSecretRef: unknown field: allowed are location"; err == nil || err.Error() != want {
+	if want := "testdata/full.yaml:20: providers[1].hetzner.tokenSecretRef: unknown field: allowed are location"; err == nil || err.Error() != want {
 		t.Errorf("strict decode of the block = %v, want %s", err, want)
 	}
 }
@@ -150,7 +151,7 @@ var problems = map[string]struct{ yaml, want string }{
 	"provider without type":   {"installation: a\nproviders:\n  - name: one\n", "c.yaml:3: providers[0].type: is required: use one of local, hetzner"},
 	"provider type unknown":   {"installation: a\nproviders:\n  - name: one\n    type: aws\n", `c.yaml:4: providers[0].type: "aws" is unknown: use one of local, hetzner`},
 	"block of another type":   {base + "    hetzner: {}\n", `c.yaml:5: providers[0].hetzner: is the block of type hetzner, but the type is "local": name the block after the type`},
-	"unknown provider field":  {base + "    region: x\n", "c.yaml:5: providers[0].region: unknown field: allowed are name, type, shards, budget, spendCap, drift, local"},
+	"unknown provider field":  {base + "    region: x\n", "c.yaml:5: providers[0].region: unknown field: allowed are name, type, shards, budget, spendCap, prices, drift, local"},
 	"shards out of range":     {base + "    shards: 0\n", "c.yaml:5: providers[0].shards: 0 is out of range: use 1 to 64, or leave it out for 1"},
 	"shards not a number":     {base + "    shards: many\n", `c.yaml:5: providers[0].shards: "many" is a string: want a whole number`},
 	"budget not positive":     {base + "    budget: {requestsPerSecond: 0}\n", "c.yaml:5: providers[0].budget.requestsPerSecond: 0 is out of range: use 0.01 to 10000, or leave it out for 1000"},

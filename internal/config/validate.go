@@ -129,7 +129,7 @@ func (v *validator) providers(c *Config, rs []rawProvider) {
 		p.Budget.RequestsPerSecond = between(v, at+".budget.requestsPerSecond", r.Budget.RequestsPerSecond, v.defaultRate(r.Type), 0.01, 10000.0)
 		// A burst below the rate would make the rate unreachable.
 		p.Budget.Burst = between(v, at+".budget.burst", r.Budget.Burst, max(DefaultBurst, int(p.Budget.RequestsPerSecond)), 1, 100000)
-		p.Requests, p.SpendCap = v.requests(at, r), v.spendCap(at, r)
+		p.Requests, p.SpendCap, p.Prices = v.requests(at, r), v.spendCap(at, r), v.prices(at, r.Prices)
 		p.DriftInterval = v.duration(at+".drift.interval", r.Drift.Interval, DefaultDriftInterval, time.Second, 24*time.Hour)
 		p.block = v.block(at, r)
 		p.file, p.field, p.line = v.doc.File(), at+"."+r.Type, v.doc.Locate(at)
@@ -163,7 +163,7 @@ func (v *validator) block(at string, r rawProvider) *strictyaml.Document {
 		case slices.Contains(v.types(), key):
 			v.bad(path, "is the block of type %s, but the type is %q: name the block after the type", key, r.Type)
 		default:
-			allowed := []string{"name", "type", "shards", "budget", "spendCap", "drift"}
+			allowed := []string{"name", "type", "shards", "budget", "spendCap", "prices", "drift"}
 			if slices.Contains(v.types(), r.Type) {
 				allowed = append(allowed, r.Type)
 			}

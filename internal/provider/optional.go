@@ -54,6 +54,14 @@ type Pricer interface {
 	PriceEURPerHour(ctx context.Context, p Placement) (price MicroEUR, known bool, err error)
 }
 
+// Placer is implemented by providers that fill in what a placement leaves open.
+type Placer interface {
+	// Placements are those where an instance that is asked for at p may come to be,
+	// with the defaults and candidates of the configuration and as List would show
+	// them, as far as that can be said without a call.
+	Placements(p Placement) []Placement
+}
+
 // Companion is something a driver makes beside an instance and that can
 // outlive it: a port, an address, a volume, a firewall, a key.
 type Companion struct {

@@ -57,7 +57,7 @@ type dev struct {
 	probes net.Listener
 	// providers are the configured ones.
 	providers []config.Provider
-	closers []func()
+	closers   []func()
 }
 
 // run works until ctx ends.

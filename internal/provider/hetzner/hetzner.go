@@ -95,6 +95,7 @@ var (
 	_ provider.Provider      = (*Provider)(nil)
 	_ provider.Checker       = (*Provider)(nil)
 	_ provider.Pricer        = (*Provider)(nil)
+	_ provider.Placer        = (*Provider)(nil)
 	_ provider.Companions    = (*Provider)(nil)
 	_ provider.UnknownStater = (*Provider)(nil)
 )

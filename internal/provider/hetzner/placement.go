@@ -44,6 +44,16 @@ func (p *Provider) candidates(pl provider.Placement) []Candidate {
 	return out
 }
 
+// Placements implements provider.Placer: one for each candidate.
+func (p *Provider) Placements(pl provider.Placement) (out []provider.Placement) {
+	for _, c := range p.candidates(pl) {
+		at := pl
+		at.Region, at.MachineType = c.Location, c.ServerType
+		out = append(out, at)
+	}
+	return out
+}
+
 // places checks a placement against the catalogue and returns where to try, in
 // order: what the catalogue calls available and was not sold out lately first.
 // A placement that can never be satisfied is refused with what is allowed.

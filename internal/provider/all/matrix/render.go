@@ -31,7 +31,7 @@ func Page(rows []Row) []byte {
 	overview(&b, rows, "../")
 	b.WriteString(`
 - **Health check**: the provider's account is checked every ` + "`health.interval`" + `, and its reasons say who repairs what.
-- **Prices**: what an instance costs is known, so that ` + "`spendCap`" + ` can be set.
+- **Prices**: the backend says what an instance costs; where it does not, ` + "`prices`" + ` of the configuration does, for a ` + "`spendCap`" + `.
 - **Companions**: what is made beside an instance is marked, listed, and swept when it outlives it.
 - **Surge**: two instances of one proxy can exist side by side, so a replacement can be created before its predecessor is deleted.
 - **Usage events**: a source of the same name reports what exists in the account.
