@@ -40,6 +40,7 @@ const (
 	TypeNoExternal    = "ExternalIpAddressExhausted"
 	TypeNoGateway     = "ExternalGatewayForFloatingIPNotFound"
 	TypeMACGeneration = "MacAddressGenerationFailure"
+	TypeNoResource    = "HTTPNotFound"
 )
 
 // AnswerOf reads the services' errors. ok is false for what is no answer at all.
@@ -74,7 +75,7 @@ func AnswerOf(err error) (a Answer, ok bool) {
 		}
 		if json.Unmarshal(raw, &obj) != nil {
 			var text string // old releases of the network service have a text only
-			if json.Unmarshal(raw, &text) != nil {
+			if json.Unmarshal(raw, &text) != nil || kind != "NeutronError" {
 				return a, true
 			}
 			obj.Message = text
@@ -111,11 +112,18 @@ func StatusOf(err error) int { a, _ := AnswerOf(err); return a.Status }
 // TypeOf is the network service's exception, "" for anything else.
 func TypeOf(err error) string { a, _ := AnswerOf(err); return a.Type }
 
-// NotThere reports whether a service says that a thing does not exist. A bare
-// 404, as a gateway gives it, says nothing about a thing.
+// Absent reports whether a service says that a thing does not exist: in the words
+// of the compute and the volume service, or of the network service. Any other 404,
+// as gateways in front of them give it with texts of their own, says nothing about
+// a thing.
+func (a Answer) Absent() bool {
+	return a.Status == http.StatusNotFound && !a.Login && (a.Kind == "itemNotFound" || a.Kind == "NeutronError")
+}
+
+// NotThere reports whether an error is an answer that says Absent.
 func NotThere(err error) bool {
 	a, ok := AnswerOf(err)
-	return ok && !a.Login && a.Status == http.StatusNotFound && a.Kind != ""
+	return ok && a.Absent()
 }
 
 // Verdict is what an answer means to us.
@@ -164,7 +172,7 @@ func (a Answer) Judge() Verdict {
 		return Verdict{provider.QuotaExceeded, "", 0}
 	case a.Status == http.StatusForbidden:
 		return Verdict{provider.Permanent, provider.ReasonForbidden, 0}
-	case a.Status == http.StatusNotFound && a.Kind == "":
+	case a.Status == http.StatusNotFound && !a.Absent():
 		return Verdict{provider.Transient, "", a.Wait}
 	case a.Status == http.StatusNotFound && a.Type == TypeNoGateway:
 		return Verdict{provider.Permanent, provider.ReasonInvalidSpec, 0}

@@ -3,6 +3,7 @@ package openstack
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -157,27 +158,30 @@ func (p *Provider) imageID(ctx context.Context, r *region, field, name string) (
 		return "", cloud.BadPlace("placement.image", "", "is required: the provider's configuration names no image either")
 	}
 	return r.catalog.id(ctx, "image", name, func() (string, error) {
-		for _, key := range []string{"name", "id"} {
-			q := url.Values{key: {name}, "status": {"active"}, "sort": {"created_at:desc"}, "limit": {"1"}}
-			if key == "id" {
-				if !uuidForm.MatchString(name) {
-					continue
-				}
-				q.Set("id", "in:"+name)
-			}
-			var page struct {
-				Images *[]named `json:"images"`
-			}
-			if _, err := r.Image.Get(ctx, r.Image.ServiceURL("images")+"?"+q.Encode(), &page, nil); err != nil {
+		if uuidForm.MatchString(name) {
+			// Listings leave out what is hidden, a community's, or shared and not accepted.
+			var i struct{ ID, Status string }
+			_, err := r.Image.Get(ctx, r.Image.ServiceURL("images", name), &i, nil)
+			switch {
+			case err == nil && i.ID == name && i.Status == "active":
+				return i.ID, nil
+			case err != nil && cloud.StatusOf(err) != http.StatusNotFound:
 				return "", err
 			}
-			if page.Images == nil {
-				return "", cloud.ErrAnswer
-			}
-			for _, i := range *page.Images {
-				if i.Name == name || i.ID == name {
-					return i.ID, nil
-				}
+		}
+		q := url.Values{"name": {name}, "status": {"active"}, "sort": {"created_at:desc"}, "limit": {"1"}}
+		var page struct {
+			Images *[]named `json:"images"`
+		}
+		if _, err := r.Image.Get(ctx, r.Image.ServiceURL("images")+"?"+q.Encode(), &page, nil); err != nil {
+			return "", err
+		}
+		if page.Images == nil {
+			return "", cloud.ErrAnswer
+		}
+		for _, i := range *page.Images {
+			if i.Name == name {
+				return i.ID, nil
 			}
 		}
 		return "", cloud.BadPlace(field, name, "there is no such active image")

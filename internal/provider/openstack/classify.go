@@ -17,16 +17,20 @@ func (p *Provider) classify(ctx context.Context, op provider.Op, id string, err 
 	if err == nil {
 		return nil
 	}
+	secrets = append(secrets, p.cloud.Secrets(ctx)...)
 	var classed *provider.Error
 	if errors.As(err, &classed) {
-		if provider.NotSent(err) { // says less than we know
-			err = provider.Wrap(classed.Class, op, p.name, id, classed.Err)
-			return provider.WithReason(provider.WithRetryAfter(err, classed.RetryAfter), classed.Reason)
+		clean := provider.RedactError(err, secrets...)
+		switch {
+		case provider.NotSent(err): // says less than we know
+			clean = provider.RedactError(classed.Err, secrets...)
+		case clean == err:
+			return err
 		}
-		return err
+		err = provider.Wrap(classed.Class, op, p.name, id, clean)
+		return provider.WithReason(provider.WithRetryAfter(err, classed.RetryAfter), classed.Reason)
 	}
 	v := p.judge(op, err)
-	secrets = append(secrets, p.cloud.Secrets(ctx)...)
 	out := provider.Wrap(v.Class, op, p.name, id, provider.RedactError(cloud.Stable(err), secrets...))
 	if v.Reason != "" {
 		out = provider.WithReason(out, v.Reason)
@@ -88,7 +92,7 @@ func refused(err error) bool {
 	case http.StatusUnauthorized, http.StatusRequestTimeout, http.StatusTooManyRequests, 498:
 		return false
 	}
-	return a.Status >= 400 && a.Status < 500 && (a.Kind != "" || a.Status != http.StatusNotFound) ||
+	return a.Status >= 400 && a.Status < 500 && (a.Absent() || a.Status != http.StatusNotFound) ||
 		a.Status >= 500 && strings.Contains(strings.ToLower(a.Text), cloud.NoHost)
 }
 
@@ -96,6 +100,12 @@ func refused(err error) bool {
 func mayExist(err error) bool {
 	a, ok := cloud.AnswerOf(err)
 	return ok && !a.Login && (a.Status == http.StatusConflict || a.Status == http.StatusBadRequest)
+}
+
+// badReference reports whether a refusal can be due to an id that is none any more.
+func badReference(err error) bool {
+	a, ok := cloud.AnswerOf(err)
+	return ok && !a.Login && (a.Status == http.StatusBadRequest || a.Absent())
 }
 
 // namesGone reports whether a refusal is about something of ours that somebody

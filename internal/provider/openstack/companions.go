@@ -69,7 +69,7 @@ func (p *Provider) companions(ctx context.Context, r *region, sel provider.Selec
 			add(KindPort, x.ID, x.Name, x.Created, x.Device, l)
 		}
 	}
-	addresses, err := cloud.List[floatingIP](ctx, r.Network, "floatingips", "floatingips", nil, 0)
+	addresses, err := p.addresses(ctx, r, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -112,8 +112,8 @@ func (p *Provider) claim(ctx context.Context, r *region, sel provider.Selector, 
 		m := out[i].Marks
 		m.SpecHash = ""
 		for _, s := range byOwner[m] {
-			if s.Name == p.instanceName(out[i]) || out[i].Kind == KindFloatingIP {
-				out[i].AttachedTo = instanceKey{r.Name, s.ID, s.Name}.id()
+			if s.instance() == p.instanceName(out[i]) || out[i].Kind == KindFloatingIP {
+				out[i].AttachedTo = instanceKey{r.Name, s.ID, s.instance()}.id()
 			}
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net/url"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -69,6 +70,18 @@ func (p *Provider) create(ctx context.Context, req provider.CreateRequest) (prov
 		return "", err
 	}
 	s, err := p.make(ctx, at, o)
+	if badReference(err) {
+		// What is remembered of a name may have been made anew since, as images are.
+		at.catalog.forget(ctx)
+		now, rerr := p.resolve(ctx, at, req.Placement)
+		if rerr != nil {
+			return "", rerr
+		}
+		if !reflect.DeepEqual(now, o.place) {
+			o.place = now
+			s, err = p.make(ctx, at, o)
+		}
+	}
 	return p.idOf(at, s), err
 }
 
@@ -76,7 +89,7 @@ func (p *Provider) idOf(r *region, s *server) provider.InstanceID {
 	if s == nil {
 		return ""
 	}
-	return instanceKey{r.Name, s.ID, s.Name}.id()
+	return instanceKey{r.Name, s.ID, s.instance()}.id()
 }
 
 // placed is the region of a request.
@@ -208,7 +221,6 @@ func (p *Provider) make(ctx context.Context, r *region, o order) (*server, error
 			return nil, err
 		}
 		last, m = err, made{}
-		r.catalog.forget(ctx)
 	}
 	return nil, provider.Wrap(provider.Transient, provider.OpCreate, p.name, o.req.Name, cloud.Stable(last))
 }
@@ -217,7 +229,7 @@ func (p *Provider) make(ctx context.Context, r *region, o order) (*server, error
 func (p *Provider) order(ctx context.Context, r *region, o order, m made) (string, error) {
 	labels := o.req.Marks.Labels()
 	labels[metaPort] = strconv.Itoa(o.req.Port)
-	labels[metaParts] = o.parts.String()
+	labels[metaParts], labels[metaInstance] = o.parts.String(), o.req.Name
 	opts := servers.CreateOpts{
 		Name: o.req.Name, FlavorRef: o.place.flavor, ImageRef: o.place.image, AvailabilityZone: o.place.zone, Metadata: labels,
 		Networks: []servers.Network{{Port: m.port}},
@@ -322,7 +334,7 @@ func (p *Provider) adoptHolder(ctx context.Context, r *region, req provider.Crea
 		return nil, err
 	case s == nil:
 		return nil, p.busy(req.Name, "the port of this instance is in use by a server that is gone, and not free yet")
-	case !marksOf(s.Metadata).SameOwner(req.Marks) || s.Name != req.Name:
+	case !marksOf(s.Metadata).SameOwner(req.Marks) || s.instance() != req.Name:
 		return nil, provider.Wrap(provider.Conflict, provider.OpCreate, p.name, req.Name,
 			fmt.Errorf("the port of this instance is in use by server %s, which is not ours", id))
 	case s.ending():

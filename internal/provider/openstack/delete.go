@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
@@ -22,6 +23,14 @@ import (
 
 // errSlow is a wait that takes longer than an operation may.
 var errSlow = errors.New("the cloud takes longer than waitLimit")
+
+// slow is the error, with what was waited for if it is errSlow.
+func slow(err error, kind, id, status string) error {
+	if !errors.Is(err, errSlow) {
+		return err
+	}
+	return fmt.Errorf("%w: %s %s is still %s", errSlow, kind, id, status)
+}
 
 // limited bounds the waits of an operation.
 func (p *Provider) limited(ctx context.Context) (context.Context, context.CancelFunc) {
@@ -102,10 +111,16 @@ func (p *Provider) deleteServer(ctx context.Context, r *region, s server) error 
 	asks, forced := 0, false
 	for try := 0; ; try++ {
 		var err error
-		switch {
+		switch again := try > 0 && try%askAgain == 0; {
 		case s.Status == "SOFT_DELETED" && s.Task == "" && !forced:
 			err, forced = servers.ForceDelete(ctx, r.Compute, s.ID).ExtractErr(), true
-		case s.ending() || asks > 0 && try%askAgain != 0:
+		case s.Task == "deleting" && again && asks < mostAsks:
+			// The host that was told may be down: told again, the service does it without.
+			err, asks = servers.Delete(ctx, r.Compute, s.ID).ExtractErr(), asks+1
+			if cloud.StatusOf(err) == http.StatusConflict {
+				err = nil
+			}
+		case s.ending() || asks > 0 && !again:
 		case asks == mostAsks:
 			return fmt.Errorf("server %s does not go, it is %s: %s", s.ID, s.Status, cmp.Or(s.Fault.Message, "no fault is known"))
 		default:
@@ -115,14 +130,14 @@ func (p *Provider) deleteServer(ctx context.Context, r *region, s server) error 
 			return nil
 		}
 		if err != nil {
-			return err
+			return slow(err, "server", s.ID, s.state())
 		}
-		if err := p.pauses(ctx, try); err != nil {
-			return err
+		var next *server
+		if err = p.pauses(ctx, try); err == nil {
+			next, err = p.server(ctx, r, s.ID)
 		}
-		next, err := p.server(ctx, r, s.ID)
 		if err != nil || next == nil {
-			return err
+			return slow(err, "server", s.ID, s.state())
 		}
 		s = *next
 	}
@@ -217,14 +232,14 @@ func (p *Provider) deleteVolume(ctx context.Context, r *region, v volume) error 
 			if cloud.NotThere(err) || cloud.StatusOf(err) == http.StatusConflict {
 				err = nil // the server is going, and lets go of it
 			}
-		case (v.Status == "available" || v.Status == "error") && !deleted:
+		case deletable(v.Status) && !deleted:
 			if err = volumes.Delete(ctx, r.Volume, v.ID, nil).ExtractErr(); cloud.StatusOf(err) == http.StatusBadRequest {
 				err = nil // it is in use again, or not quite free: look again
 			} else {
 				deleted = true
 			}
 		case v.Status == "error_deleting":
-			return fmt.Errorf("volume %s: its delete ended in error", v.ID)
+			return fmt.Errorf("volume %s: its delete ended in error: it is error_deleting until the cloud's operator resets it", v.ID)
 		}
 		if cloud.NotThere(err) {
 			return nil
@@ -232,15 +247,20 @@ func (p *Provider) deleteVolume(ctx context.Context, r *region, v volume) error 
 		if err != nil {
 			return err
 		}
-		if err := p.pause(ctx); err != nil {
-			return err
+		var next *volume
+		if err = p.pause(ctx); err == nil {
+			next, err = p.volume(ctx, r, v.ID)
 		}
-		next, err := p.volume(ctx, r, v.ID)
 		if err != nil || next == nil {
-			return err
+			return slow(err, "volume", v.ID, v.Status)
 		}
 		v = *next
 	}
+}
+
+// deletable reports whether the volume service deletes what has this status.
+func deletable(status string) bool {
+	return slices.Contains([]string{"available", "error", "error_extending", "error_managing", "error_restoring"}, status)
 }
 
 // gone is the error, or nil when it says that there is nothing.

@@ -60,6 +60,23 @@ func (s *server) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
+// instance is the name that the server was made with. Somebody may have given it
+// another one since.
+func (s *server) instance() string {
+	if _, managed := provider.MarksFromLabels(s.Metadata); managed && s.Metadata[metaInstance] != "" {
+		return s.Metadata[metaInstance]
+	}
+	return s.Name
+}
+
+// state is the status with the task that runs on the server.
+func (s *server) state() string {
+	if s.Task == "" {
+		return s.Status
+	}
+	return s.Status + " (" + s.Task + ")"
+}
+
 // ending reports whether the server is on its way out.
 func (s *server) ending() bool {
 	return s.Task == "deleting" || s.Task == "soft-deleting" || s.Status == "DELETED" || s.Status == "SOFT_DELETED"
@@ -241,17 +258,14 @@ func (p *Provider) managed(ctx context.Context, r *region, sel provider.Selector
 // empty.
 func (p *Provider) instance(ctx context.Context, r *region, s server) provider.Instance {
 	in := provider.Instance{
-		ID: instanceKey{r.Name, s.ID, s.Name}.id(), Name: s.Name, IP: p.addressOf(s), RawState: s.Status,
+		ID: instanceKey{r.Name, s.ID, s.instance()}.id(), Name: s.instance(), IP: p.addressOf(s), RawState: s.Status,
 		Marks: marksOf(s.Metadata), CreatedAt: s.Created,
 		Placement: provider.Placement{Region: r.Name, Zone: s.Zone, MachineType: cmp.Or(s.Flavor.Name, s.Flavor.ID)},
 	}
 	in.State = p.Map(ctx, s.Status, in.ID)
 	switch {
 	case s.ending():
-		in.State = provider.StateTerminated
-		if s.Task != "" {
-			in.RawState += " (" + s.Task + ")"
-		}
+		in.State, in.RawState = provider.StateTerminated, s.state()
 	case s.Status == "ERROR":
 		// The fault is what people need, and all that says why.
 		if text := strings.TrimSpace(s.Fault.Message); text != "" {

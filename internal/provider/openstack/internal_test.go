@@ -147,9 +147,12 @@ func TestClassify(t *testing.T) {
 		"503 with a wait":                {provider.OpGet, refusal(503, map[string]string{"Retry-After": "5"}, "x"), want{provider.Transient, "", 5 * time.Second}},
 		"502 of a gateway":               {provider.OpGet, refusal(502, nil, "<html>Bad Gateway</html>"), transient},
 		"404 of a gateway":               {provider.OpGet, refusal(404, nil, "<html>no such route</html>"), transient},
-		"404 of a gateway on a create":   {provider.OpCreate, refusal(404, nil, "404 page not found"), transient},
-		"a redirect":                     {provider.OpGet, refusal(302, nil, ""), transient},
-		"nothing at all":                 {provider.OpGet, io.ErrUnexpectedEOF, transient},
+		"404 of a gateway with a text":   {provider.OpGet, refusal(404, nil, `{"message":"no Route matched with those values"}`), transient},
+		"404 of a gateway with an error": {provider.OpGet, refusal(404, nil, `{"error":{"code":404,"message":"Not Found"}}`), transient},
+		"404 of a gateway on a create, with a text": {provider.OpCreate, refusal(404, nil, `{"error":"Not Found"}`), transient},
+		"404 of a gateway on a create":              {provider.OpCreate, refusal(404, nil, "404 page not found"), transient},
+		"a redirect":                                {provider.OpGet, refusal(302, nil, ""), transient},
+		"nothing at all":                            {provider.OpGet, io.ErrUnexpectedEOF, transient},
 		"a token that is not renewed": {provider.OpGet, &gophercloud.ErrUnableToReauthenticate{ErrOriginal: nova(401, "error", "x"),
 			ErrReauth: &cloud.LoginError{Text: errors.New("x"), Err: nova(503, "error", "down")}}, transient},
 		"a token that may not be renewed": {provider.OpGet, &gophercloud.ErrUnableToReauthenticate{ErrOriginal: nova(401, "error", "x"),
@@ -172,6 +175,37 @@ func TestClassifyHidesSecrets(t *testing.T) {
 		`{"badRequest":{"code":400,"message":"Invalid user_data I2Nsb3VkLWNvbmZpZw== with hunter2-hunter2"}}`), provider.NewSensitive([]byte("#cloud-config")))
 	if text := err.Error(); strings.Contains(text, "hunter2") || strings.Contains(text, "I2Nsb3Vk") || !strings.Contains(text, "Invalid user_data") {
 		t.Error(text)
+	}
+	// The same in what has its class already.
+	err = p.classify(t.Context(), provider.OpCreate, "x", provider.WithRetryAfter(provider.Wrap(provider.Transient, provider.OpCreate, "cloud", "x",
+		errors.New("Invalid user_data I2Nsb3VkLWNvbmZpZw== with hunter2-hunter2")), time.Second), provider.NewSensitive([]byte("#cloud-config")))
+	if text := err.Error(); strings.Contains(text, "hunter2") || strings.Contains(text, "I2Nsb3Vk") || !strings.Contains(text, "Invalid user_data") {
+		t.Error(text)
+	}
+	if provider.ClassOf(err) != provider.Transient || provider.RetryAfterOf(err) != time.Second {
+		t.Errorf("%s, %v", provider.ClassOf(err), provider.RetryAfterOf(err))
+	}
+}
+
+// A gateway in front of a service says nothing about a server.
+func TestNotThere(t *testing.T) {
+	t.Parallel()
+	for body, want := range map[string]bool{
+		string(read(t, "server-get-404").Body):                                                        true,
+		string(read(t, "volume-get-404").Body):                                                        true,
+		`{"NeutronError":{"type":"PortNotFound","message":"Port x could not be found.","detail":""}}`: true,
+		`{"NeutronError":"Port x could not be found."}`:                                               true,
+		`{"message":"no Route matched with those values"}`:                                            false,
+		`{"error":"Not Found"}`:                                                                       false,
+		`{"error":{"code":404,"message":"Not Found"}}`:                                                false,
+		`{"errors":[{"status":404,"title":"Not Found"}]}`:                                             false,
+		`{"message":"x","code":"404 Not Found","title":"x"}`:                                          false,
+		`<html>404</html>`: false,
+		``:                 false,
+	} {
+		if got := cloud.NotThere(refusal(404, nil, body)); got != want {
+			t.Errorf("%s: %v, want %v", body, got, want)
+		}
 	}
 }
 

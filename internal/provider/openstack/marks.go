@@ -17,7 +17,7 @@ const (
 	metaParts = "tollgate-parts"
 	// metaPort is the proxy's port, for people.
 	metaPort = "tollgate-port"
-	// metaInstance is the instance that a volume belongs to.
+	// metaInstance is the name of the instance that a server or volume belongs to.
 	metaInstance = "tollgate-instance"
 )
 

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"net/url"
 	"slices"
+	"strings"
 
 	"github.com/gophercloud/gophercloud/v2/openstack/blockstorage/v3/volumes"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/layer3/floatingips"
@@ -81,9 +82,19 @@ func (p *Provider) portsOf(ctx context.Context, r *region, instance string) ([]p
 	return all, nil
 }
 
+// addresses lists floating IPs: none where the network service has no routers and
+// does not know the word.
+func (p *Provider) addresses(ctx context.Context, r *region, q url.Values) ([]floatingIP, error) {
+	all, err := cloud.List[floatingIP](ctx, r.Network, "floatingips", "floatingips", q, 0)
+	if cloud.TypeOf(err) == cloud.TypeNoResource && cloud.NotThere(err) {
+		return nil, nil
+	}
+	return all, err
+}
+
 // floatingOf lists the floating IPs of an instance. They have no name.
 func (p *Provider) floatingOf(ctx context.Context, r *region, q url.Values, instance string) ([]floatingIP, error) {
-	all, err := cloud.List[floatingIP](ctx, r.Network, "floatingips", "floatingips", q, 0)
+	all, err := p.addresses(ctx, r, q)
 	if err != nil {
 		return nil, err
 	}
@@ -234,7 +245,8 @@ func (p *Provider) ensureVolume(ctx context.Context, r *region, o order, m *made
 			return "", err
 		}
 		for _, x := range there {
-			if x.label().marks.SameOwner(o.req.Marks) && x.Status != "deleting" {
+			// One whose delete failed is the operator's to see to.
+			if x.label().marks.SameOwner(o.req.Marks) && x.Status != "deleting" && !strings.HasPrefix(x.Status, "error_") {
 				v = &x
 				break
 			}
@@ -275,11 +287,12 @@ func (p *Provider) ensureVolume(ctx context.Context, r *region, o order, m *made
 			m.volume = ""
 			return "", errors.Join(errVolume, p.deleteVolume(ctx, r, volume{ID: id, Status: "error"}))
 		}
-		if err := p.pause(ctx); err != nil {
-			return "", err
+		status := v.Status
+		if err = p.pause(ctx); err == nil {
+			v, err = p.volume(ctx, r, m.volume)
 		}
-		if v, err = p.volume(ctx, r, m.volume); err != nil {
-			return "", err
+		if err != nil {
+			return "", slow(err, "volume", m.volume, status)
 		}
 		if v == nil {
 			m.volume = ""

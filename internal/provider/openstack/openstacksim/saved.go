@@ -33,10 +33,11 @@ func (f savedFlavor) flavor() flavor {
 type savedImage struct {
 	savedObject
 	Created time.Time `json:"created"`
+	Hidden  bool      `json:"hidden,omitempty"`
 }
 
-func saveImage(i image) savedImage { return savedImage{saveObject(i.object), i.created} }
-func (i savedImage) image() image  { return image{i.object(), i.Created} }
+func saveImage(i image) savedImage { return savedImage{saveObject(i.object), i.created, i.hidden} }
+func (i savedImage) image() image  { return image{i.object(), i.Created, i.Hidden} }
 
 type savedServer struct {
 	ID          string            `json:"id"`

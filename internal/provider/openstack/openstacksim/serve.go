@@ -69,6 +69,7 @@ func (s *Sim) routes() {
 		{volume, "DELETE", "v3/volumes/{id}", (*call).deleteVolume},
 		{volume, "POST", "v3/volumes/{id}/action", (*call).volumeAction},
 		{image, "GET", "v2/images", (*call).listImages},
+		{image, "GET", "v2/images/{id}", (*call).getImage},
 	} {
 		s.mux.HandleFunc(route.method+" /{region}/"+route.service+"/"+route.path, s.authenticated(route.do))
 	}

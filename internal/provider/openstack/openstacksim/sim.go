@@ -136,6 +136,7 @@ type flavor struct {
 type image struct {
 	object
 	created time.Time
+	hidden  bool // listings do not show it; whoever knows its id uses it
 }
 
 // Open makes a cloud, or continues the one in the state file: servers that ran run
@@ -181,7 +182,7 @@ func New(o Options) *Sim {
 		r.flavors = []flavor{{object{uuid.NewString(), "m1.tiny"}, 1, 512, 1, 0, 0}, {object{uuid.NewString(), "m1.small"}, 1, 2048, 20, 0, 0},
 			{object{uuid.NewString(), "m1.large"}, 4, 8192, 80, 10, 1024}}
 		for _, n := range []string{"cirros", "debian-13"} {
-			r.images = append(r.images, image{object{uuid.NewString(), n}, s.now()})
+			r.images = append(r.images, image{object: object{uuid.NewString(), n}, created: s.now()})
 		}
 		s.regions[name] = r
 	}

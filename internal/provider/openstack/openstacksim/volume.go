@@ -142,7 +142,7 @@ func (c *call) deleteVolume() {
 	case v == nil:
 		c.notFound("Volume", c.r.PathValue("id"))
 		return
-	case !slices.Contains([]string{"available", "error", "error_restoring", "error_extending", "error_managing", "error_deleting"}, v.status):
+	case !slices.Contains([]string{"available", "error", "error_restoring", "error_extending", "error_managing"}, v.status):
 		c.fail(http.StatusBadRequest, "badRequest", "Invalid volume: Volume status must be available or error or error_restoring or error_extending "+
 			"or error_managing and must not be migrating, attached, belong to a group, have snapshots, awaiting a transfer, or be disassociated from snapshots after volume transfer.")
 		return

@@ -157,6 +157,12 @@ func TestVolumeLife(t *testing.T) {
 	k.pass(10 * time.Second)
 	state("error_deleting", 4)
 	restore()
+	if resp, _ := c.do("DELETE", volumes+"/"+id, ""); resp.StatusCode != http.StatusBadRequest {
+		t.Errorf("one whose delete has failed is deleted again: %d", resp.StatusCode)
+	}
+	if err := c.SetVolume(id, "available"); err != nil { // its operator resets it
+		t.Fatal(err)
+	}
 	c.do("DELETE", volumes+"/"+id, "")
 	k.pass(10 * time.Second)
 	if resp, _ := c.do("GET", volumes+"/"+id, ""); resp.StatusCode != http.StatusNotFound {
