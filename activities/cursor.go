@@ -3,6 +3,7 @@ package activities
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"go.temporal.io/sdk/activity"
@@ -150,7 +151,8 @@ type sourceRead struct {
 // quiet reports whether there is nothing that the workflow would want to know.
 func (r *sourceRead) quiet() bool {
 	c := r.done.Counts
-	return r.done.CaughtUp && c.Delivered+c.Duplicates+c.Rejected == 0 && len(r.done.Gaps)+len(r.done.DeadLetters) == 0 && r.done.Stop == nil && !r.done.Done
+	return r.done.CaughtUp && c.Delivered+c.Duplicates+c.Rejected == 0 && len(r.done.Gaps)+len(r.done.DeadLetters) == 0 && r.done.Stop == nil && !r.done.Done &&
+		slices.EqualFunc(r.done.Broken, r.in.Broken, func(a, b api.BrokenPart) bool { return a.Part == b.Part && a.Class == b.Class && a.Reason == b.Reason })
 }
 
 // page reads one page, delivers it and moves the cursor. An error means that the
@@ -162,8 +164,7 @@ func (r *sourceRead) page(ctx context.Context) (more bool, err error) {
 		if ctx.Err() != nil {
 			return false, err
 		}
-		r.stop(api.Stop{Class: string(provider.ClassOf(err)), Reason: provider.ReasonOf(err), Message: err.Error(),
-			RetryAfter: api.Duration(provider.RetryAfterOf(err))})
+		r.stop(sourceStop(err))
 		return false, nil
 	}
 	counts := api.CursorCounts{Pages: 1, Ignored: int64(page.Ignored)}
@@ -200,18 +201,33 @@ func (r *sourceRead) page(ctx context.Context) (more bool, err error) {
 		d.Gaps = append(d.Gaps, *page.Gap)
 	}
 	d.Done, r.flowing = r.past(page), true
+	d.Broken = broken(page)
+	if len(d.Broken) > 0 && !r.in.To.IsZero() && page.CaughtUp {
+		// A backfill waits for the part; whatever else there is is delivered.
+		r.stop(sourceStop(page.Broken[0].Err))
+		d.Stop.Message = d.Broken[0].Part + ": " + d.Stop.Message
+	}
 	r.beat.set(*d)
 	r.a.Metrics.Page(ref.Source, ref.Stream, counts, page.Gap != nil && r.in.To.IsZero())
 	if r.in.To.IsZero() {
 		r.a.Metrics.State(ref.Source, ref.Stream, metrics.CursorState{
-			UpTo: d.UpTo, ReadAt: d.ReadAt, Pending: d.Pending, DeadLetters: r.in.DeadLetters + len(d.DeadLetters)})
+			UpTo: d.UpTo, ReadAt: d.ReadAt, Pending: d.Pending, DeadLetters: r.in.DeadLetters + len(d.DeadLetters), Broken: d.Broken})
 	}
 	return r.more(page) && len(d.DeadLetters) < maxLettersPerRead && (r.ahead != nil || r.inTime()), nil
 }
 
 // past reports whether a page ends the range of a backfill.
 func (r *sourceRead) past(p source.Page) bool {
-	return !r.in.To.IsZero() && (p.CaughtUp || p.UpTo.After(r.in.To))
+	return !r.in.To.IsZero() && (p.CaughtUp && len(p.Broken) == 0 || p.UpTo.After(r.in.To))
+}
+
+// broken are the parts that a page says cannot be read.
+func broken(p source.Page) (out []api.BrokenPart) {
+	for _, b := range p.Broken {
+		out = append(out, api.BrokenPart{Part: b.Part, Class: string(provider.ClassOf(b.Err)), Reason: provider.ReasonOf(b.Err),
+			Message: sink.Reason(b.Err.Error())})
+	}
+	return out
 }
 
 // more reports whether a page is to be followed by the next one at once.
@@ -243,6 +259,10 @@ func (r *sourceRead) stop(s api.Stop) {
 		class = "Follower" + class
 	}
 	r.a.Metrics.Failed(r.in.Source, r.in.Stream, class)
+}
+
+func sourceStop(err error) api.Stop {
+	return api.Stop{Class: string(provider.ClassOf(err)), Reason: provider.ReasonOf(err), Message: err.Error(), RetryAfter: api.Duration(provider.RetryAfterOf(err))}
 }
 
 func sinkStop(err error) api.Stop {

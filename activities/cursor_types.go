@@ -32,6 +32,8 @@ type ReadSourceInput struct {
 	To   time.Time `json:"to,omitzero"`
 	// DeadLetters is how many there are already, for the metrics.
 	DeadLetters int `json:"deadLetters,omitempty"`
+	// Broken are the parts of which the workflow knows that they cannot be read.
+	Broken []api.BrokenPart `json:"broken,omitempty"`
 }
 
 // ReadSourceResult is how far a read has come. Everything before Cursor is
@@ -49,6 +51,8 @@ type ReadSourceResult struct {
 	DeadLetters []api.DeadLetter `json:"deadLetters,omitempty"`
 	// Done: everything before To is delivered.
 	Done bool `json:"done,omitempty"`
+	// Broken are the parts of the source that could not be read.
+	Broken []api.BrokenPart `json:"broken,omitempty"`
 	// Stop is set when something keeps the read from going on.
 	Stop *api.Stop `json:"stop,omitempty"`
 }

@@ -26,6 +26,7 @@ import (
 	"github.com/tollgate-dev/tollgate/internal/registration/census"
 	"github.com/tollgate-dev/tollgate/internal/source/all"
 	"github.com/tollgate-dev/tollgate/internal/telemetry"
+	"github.com/tollgate-dev/tollgate/workflows/api"
 )
 
 var update = flag.Bool("update", false, "write the generated parts of the documentation")
@@ -80,7 +81,7 @@ func own(t *testing.T) []metric {
 	budget.New(budget.NewMetrics(r))
 	newUsable(r)
 	cm := metrics.NewCursors(r)
-	cm.State("s", "t", metrics.CursorState{UpTo: time.Now(), ReadAt: time.Now()})
+	cm.State("s", "t", metrics.CursorState{UpTo: time.Now(), ReadAt: time.Now(), Broken: []api.BrokenPart{{Part: "p"}}})
 	im := metrics.NewInventory(r)
 	metrics.NewInventoryRuns(r)
 	metrics.NewRegistrations(r).Counted("s", map[census.Group]int{{Phase: "Pending"}: 1}, time.Hour)

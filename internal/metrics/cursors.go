@@ -28,6 +28,7 @@ var (
 	descLag      = prometheus.NewDesc("tollgate_cursor_lag_seconds", "What the delivery lay behind at the latest read.", []string{"source", "stream"}, nil)
 	descPending  = prometheus.NewDesc("tollgate_cursor_pending_changes", "Changes that have begun and not ended.", []string{"source", "stream"}, nil)
 	descLetters  = prometheus.NewDesc("tollgate_cursor_dead_letters", "Entries and events that could not be delivered and wait to be driven again.", []string{"source", "stream"}, nil)
+	descBroken   = prometheus.NewDesc("tollgate_cursor_part_broken", "1 for a part of the source, such as a region, that could not be read; the others are read and delivered.", []string{"source", "stream", "part"}, nil)
 	descReadAt   = prometheus.NewDesc("tollgate_cursor_last_read_timestamp_seconds", "Unix time of the latest read of the source.", []string{"source", "stream"}, nil)
 )
 
@@ -65,6 +66,8 @@ type CursorState struct {
 	UpTo, ReadAt time.Time
 	Pending      int
 	DeadLetters  int
+	// Broken are the parts of the source that could not be read.
+	Broken []api.BrokenPart
 }
 
 // Declare makes the counters of a stream exist with the value 0.
@@ -129,6 +132,9 @@ func (m *Cursors) State(source, stream string, s CursorState) {
 	seconds := func(t time.Time) float64 { return float64(t.UnixMilli()) / 1000 }
 	ms := []prometheus.Metric{
 		gauge(descPending, float64(s.Pending)), gauge(descLetters, float64(s.DeadLetters)), gauge(descReadAt, seconds(s.ReadAt)),
+	}
+	for _, b := range s.Broken {
+		ms = append(ms, prometheus.MustNewConstMetric(descBroken, prometheus.GaugeValue, 1, source, stream, b.Part))
 	}
 	if !s.UpTo.IsZero() {
 		ms = append(ms, gauge(descCaughtUp, seconds(s.UpTo)), gauge(descLag, max(0, s.ReadAt.Sub(s.UpTo).Seconds())))

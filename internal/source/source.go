@@ -32,7 +32,8 @@ type Source interface {
 	// page, in whatever order it became visible: entries that are not finished yet
 	// are held in the cursor until they are.
 	//
-	// An error comes without a page, and the same cursor can be read again. A
+	// An error comes without a page, and the same cursor can be read again. Where a
+	// feed has parts and some of them can be read, that is no error: see Page.Broken. A
 	// cursor that is none of this source's is a Permanent error with
 	// ReasonBadCursor; one that is older than what the platform keeps is no error:
 	// reading goes on with the oldest entry there is, and Page.Gap says what is
@@ -62,11 +63,17 @@ type Page struct {
 	Rejected []Rejection
 	// Next follows the page. It is set on every page, an empty one too.
 	Next Cursor
-	// CaughtUp means that there was nothing more when the page was read.
+	// CaughtUp means that there was nothing more when the page was read, of what
+	// could be read.
 	CaughtUp bool
-	// UpTo is the time up to which everything is on this page or an earlier one.
-	// Zero means that this is not known.
+	// UpTo is the time up to which everything is on this page or an earlier one, that
+	// of broken parts as well. Zero means that this is not known.
 	UpTo time.Time
+	// Broken are the parts of the feed, such as regions, that could not be read. All
+	// of the others is on the page as it would be without them; Next has the broken
+	// ones where they were, so that nothing of them is lost. A feed of which no part
+	// can be read is an error.
+	Broken []Broken
 	// Gap, when set, is a time of which entries are missing for good.
 	Gap *Gap
 	// Pending is the number of unfinished entries that Next holds.
@@ -74,6 +81,14 @@ type Page struct {
 	// Ignored is the number of entries that mean nothing to anybody who counts
 	// usage.
 	Ignored int
+}
+
+// Broken is a part of a feed that could not be read.
+type Broken struct {
+	// Part is its name in the configuration.
+	Part string
+	// Err says why, as an error of Next would.
+	Err error
 }
 
 // Rejection is an entry of which no event could be made.

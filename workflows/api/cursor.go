@@ -65,6 +65,8 @@ type CarriedCursor struct {
 	Backfill source.Cursor `json:"backfill,omitempty"`
 	// BackfillFound says that Backfill was found.
 	BackfillFound bool `json:"backfillFound,omitempty"`
+	// BackfillAfter is when a backfill that waits for a part of the source goes on.
+	BackfillAfter time.Time `json:"backfillAfter,omitzero"`
 }
 
 // Cursor is the answer of an EventCursor workflow to the query "status".
@@ -90,6 +92,9 @@ const (
 	CursorSinkDown CursorPhase = "SinkDown"
 	// CursorFailing: the source cannot be read.
 	CursorFailing CursorPhase = "Failing"
+	// CursorDegraded: parts of the source cannot be read; the others are read and
+	// delivered.
+	CursorDegraded CursorPhase = "Degraded"
 )
 
 // Reasons of a cursor beside the classes of errors.
@@ -129,6 +134,9 @@ type CursorStatus struct {
 	Counts  CursorCounts `json:"counts"`
 	// Failures is the number of failures in a row.
 	Failures int64 `json:"failures,omitempty"`
+	// Broken are the parts of the source that could not be read lately. All of the
+	// others is read and delivered; CaughtUpTo is that of all parts.
+	Broken []BrokenPart `json:"broken,omitempty"`
 
 	// Gaps are the latest times of which the source no longer had all entries;
 	// GapCount counts all.
@@ -141,6 +149,15 @@ type CursorStatus struct {
 	Dropped *DroppedLetters `json:"dropped,omitempty"`
 	// Backfill is the backfill under way, or the latest one.
 	Backfill *BackfillStatus `json:"backfill,omitempty"`
+}
+
+// BrokenPart is a part of a source, such as a region, that cannot be read.
+type BrokenPart struct {
+	Part string `json:"part"`
+	// Class is the provider.Class of the failure.
+	Class   string `json:"class"`
+	Reason  string `json:"reason,omitempty"`
+	Message string `json:"message"`
 }
 
 // CursorCounts count since the cursor was started.

@@ -1,6 +1,8 @@
 package eventcursor
 
 import (
+	"time"
+
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
@@ -92,7 +94,7 @@ func (c *cursor) onRewind(ctx workflow.Context, in api.RewindInput) (api.Cursor,
 func (c *cursor) onBackfill(ctx workflow.Context, in api.BackfillInput) (api.Cursor, error) {
 	c.asked++
 	c.Status.Backfill = &api.BackfillStatus{From: in.From.UTC(), To: in.To.UTC()}
-	c.Backfill, c.BackfillFound = "", false
+	c.Backfill, c.BackfillFound, c.BackfillAfter = "", false, time.Time{}
 	return c.view(), nil
 }
 

@@ -1,8 +1,10 @@
 package eventcursor
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/tollgate-dev/tollgate/activities"
@@ -38,6 +40,9 @@ type state struct {
 	// afresh: a failure after pages that were delivered is the first of its row.
 	// Runs that began before that was so go on as they were.
 	afresh func() bool
+	// parts: a part of the source that cannot be read is shown, and a backfill waits
+	// for it. Runs that began before that was so go on as they were.
+	parts func() bool
 }
 
 // redrive is a redrive that somebody waits for.
@@ -78,7 +83,7 @@ func (s *state) next(now time.Time) (do step, until time.Time) {
 		return stepCheckSink, time.Time{}
 	case !now.Before(s.NextRead):
 		return stepRead, time.Time{}
-	case s.backfilling() && s.Status.Phase != api.CursorFailing:
+	case s.backfilling() && s.Status.Phase != api.CursorFailing && !now.Before(s.BackfillAfter):
 		return stepBackfill, time.Time{}
 	}
 	return stepWait, s.NextRead
@@ -103,6 +108,7 @@ func (s *state) read(now time.Time, out activities.ReadSourceResult) {
 			st.CaughtUpTo = out.UpTo
 			st.Lag = api.Duration(max(0, out.ReadAt.Sub(out.UpTo)).Round(time.Second))
 		}
+		st.Broken = out.Broken
 	}
 	if out.LastEventAt.After(st.LastEventAt) {
 		st.LastEventAt = out.LastEventAt
@@ -118,13 +124,28 @@ func (s *state) read(now time.Time, out activities.ReadSourceResult) {
 		return
 	}
 	st.Failures = 0
-	if out.CaughtUp {
-		s.phase(now, api.CursorCaughtUp, "", "")
-		s.NextRead = now.Add(s.interval())
-		return
-	}
-	s.phase(now, api.CursorReading, "", "")
 	s.NextRead = now
+	if out.CaughtUp {
+		s.NextRead = now.Add(s.interval())
+	}
+	switch {
+	case len(out.Broken) > 0 && s.parts():
+		b := out.Broken[0]
+		s.phase(now, api.CursorDegraded, cmp.Or(b.Reason, b.Class), explainBroken(out.Broken))
+	case out.CaughtUp:
+		s.phase(now, api.CursorCaughtUp, "", "")
+	default:
+		s.phase(now, api.CursorReading, "", "")
+	}
+}
+
+// explainBroken says in words which parts cannot be read.
+func explainBroken(all []api.BrokenPart) string {
+	var parts []string
+	for _, b := range all {
+		parts = append(parts, fmt.Sprintf("%s cannot be read: %s", b.Part, b.Message))
+	}
+	return strings.Join(parts, "; ") + "; everything else is read and delivered"
 }
 
 // bury adds dead letters, each reference once. The oldest give way.
@@ -195,7 +216,7 @@ func (s *state) configure(now time.Time, c api.CursorConfig) (changed bool) {
 	switch {
 	case changed || now.After(s.NextRead):
 		s.NextRead = now
-	case s.Status.Phase == api.CursorCaughtUp:
+	case s.Status.Phase == api.CursorCaughtUp, s.Status.Phase == api.CursorDegraded:
 		if at := s.Status.ReadAt.Add(s.interval()); at.Before(s.NextRead) {
 			s.NextRead = at
 		}
@@ -230,13 +251,18 @@ func (s *state) backfilled(now time.Time, out activities.ReadSourceResult) {
 	}
 	s.bury(out.DeadLetters)
 	b.Message = ""
-	if out.Stop != nil {
+	switch {
+	case out.Stop == nil:
+	case len(out.Broken) > 0 && s.parts():
+		b.Message = explainBroken(out.Broken)
+		s.BackfillAfter = now.Add(lastRetry)
+	default:
 		b.Message = out.Stop.Message
 		s.stopped(now, out)
 	}
 	if out.Done {
 		b.Done = now
-		s.Backfill, s.BackfillFound = "", false
+		s.Backfill, s.BackfillFound, s.BackfillAfter = "", false, time.Time{}
 	}
 	s.Status.Backfill = &b
 }

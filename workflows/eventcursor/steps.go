@@ -71,10 +71,11 @@ func (c *cursor) readSource() {
 	now := workflow.Now(c.ctx)
 	in := activities.ReadSourceInput{
 		StreamRef: c.ref(), Cursor: c.Cursor, Interval: api.Duration(c.interval()), DeadLetters: len(c.Status.DeadLetters),
+		Broken: c.Status.Broken,
 	}
 	// Until it is known that there is nothing more, the first that finds nothing
 	// says so at once.
-	if !c.backfilling() && c.Status.Phase == api.CursorCaughtUp {
+	if !c.backfilling() && (c.Status.Phase == api.CursorCaughtUp || c.Status.Phase == api.CursorDegraded) {
 		in.ReturnBy = now.Add(hold)
 	}
 	out, ok, err := run[activities.ReadSourceResult](c, c.reading("read "+c.source+"/"+c.stream+" and deliver", 2*hold+10*time.Minute),
@@ -91,6 +92,8 @@ func (c *cursor) readSource() {
 		c.read(now, out)
 		if out.Stop != nil {
 			c.log.Warn("reading has stopped", "phase", string(c.Status.Phase), "reason", c.Status.Reason, "failures", c.Status.Failures, "error", c.Status.Message)
+		} else if c.Status.Phase == api.CursorDegraded {
+			c.log.Warn("parts of the source are not read", "reason", c.Status.Reason, "error", c.Status.Message)
 		}
 	}
 	if c.Status.Paused {

@@ -92,6 +92,9 @@ func setup(ctx workflow.Context, in api.EventCursorInput) (*cursor, error) {
 	c.afresh = func() bool {
 		return workflow.GetVersion(ctx, "afresh-after-progress", workflow.DefaultVersion, 1) >= 1
 	}
+	c.parts = func() bool {
+		return workflow.GetVersion(ctx, "broken-parts", workflow.DefaultVersion, 1) >= 1
+	}
 	if in.Carried != nil {
 		c.CarriedCursor = *in.Carried
 		c.shown = shownOf(c.Status)

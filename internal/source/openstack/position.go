@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"hash/fnv"
+	"maps"
 	"slices"
 	"time"
 
@@ -52,6 +53,17 @@ type place struct {
 	// that nobody has read.
 	Witness string    `json:"x,omitempty"`
 	Proved  time.Time `json:"p,omitzero"`
+}
+
+// clone is a copy that shares nothing: a read that fails has changed nothing.
+func (at *place) clone() *place {
+	c := *at
+	c.Open, c.Seen = slices.Clone(at.Open), maps.Clone(at.Seen)
+	if at.Walk != nil {
+		w := *at.Walk
+		c.Walk = &w
+	}
+	return &c
 }
 
 // walk is a sweep that has more pages than one read takes.

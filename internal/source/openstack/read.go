@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
@@ -41,7 +43,8 @@ type Source struct {
 	pages         int
 	log           *slog.Logger
 
-	sizes sizeMemory
+	sizes    sizeMemory
+	troubles troubles
 }
 
 var (
@@ -99,7 +102,8 @@ type reading struct {
 	all bool
 }
 
-// Next implements source.Source.
+// Next implements source.Source. All regions are read at once. One that cannot be
+// read is left where it was, and said to be broken; it holds up no other.
 func (s *Source) Next(ctx context.Context, c source.Cursor) (source.Page, error) {
 	p, err := s.decode(source.OpNext, c)
 	if err != nil {
@@ -107,26 +111,43 @@ func (s *Source) Next(ctx context.Context, c source.Cursor) (source.Page, error)
 	}
 	ctx = provider.ContextWithOp(ctx, source.OpNext)
 	s.sizes.commit(c)
-	out, sizes := source.Page{CaughtUp: true}, map[sizeKey]event.Size{}
 	regions := s.regions()
+	parts := make([]part, len(regions))
+	skip := s.troubles.waiting(s.now(), regions)
+	var wg sync.WaitGroup
 	for i, name := range regions {
 		at := p.Regions[name]
 		if at == nil {
 			at = &place{Since: p.Since}
 			p.Regions[name] = at
 		}
-		r, err := s.reading(ctx, name, at, &out)
-		if err == nil {
-			r.sizes = sizes
-			err = r.sweep(ctx)
+		if err := skip[name]; err != nil {
+			parts[i] = part{err: err}
+			continue
 		}
-		if err != nil {
-			return source.Page{}, s.wrap(ctx, source.OpNext, err)
+		wg.Go(func() { parts[i] = s.part(ctx, name, at.clone()) })
+	}
+	wg.Wait()
+	if err := ctx.Err(); err != nil {
+		return source.Page{}, s.wrap(ctx, source.OpNext, err)
+	}
+	out, sizes := source.Page{CaughtUp: true}, map[sizeKey]event.Size{}
+	for i, name := range regions {
+		if err := parts[i].err; err != nil {
+			out.Broken = append(out.Broken, source.Broken{Part: name, Err: s.wrap(ctx, source.OpNext, err)})
+		} else {
+			p.Regions[name] = parts[i].at
+			maps.Copy(sizes, parts[i].sizes)
+			join(&out, parts[i].out)
 		}
+		at := p.Regions[name]
 		if i == 0 || at.AsOf.Before(out.UpTo) {
 			out.UpTo = at.AsOf
 		}
 		out.Pending += len(at.Open)
+	}
+	if len(out.Broken) == len(regions) {
+		return source.Page{}, out.Broken[0].Err
 	}
 	slices.SortStableFunc(out.Items, func(a, b source.Item) int { return a.Event.Time.Compare(b.Event.Time) })
 	out.Next = p.encode(len(regions))
@@ -327,17 +348,7 @@ func (r *reading) prove(ctx context.Context) error {
 	return nil
 }
 
-func (r *reading) gap(g source.Gap) {
-	if was := r.out.Gap; was != nil {
-		if was.From.Before(g.From) {
-			g.From = was.From
-		}
-		if was.To.After(g.To) {
-			g.To = was.To
-		}
-	}
-	r.out.Gap = &g
-}
+func (r *reading) gap(g source.Gap) { r.out.Gap = widest(r.out.Gap, &g) }
 
 // hold keeps an entry in mind until it is done. When there is no room the sweep
 // does not count: the next one finds the entry again.

@@ -409,46 +409,6 @@ func TestAllProjects(t *testing.T) {
 	}
 }
 
-// Several regions are one feed and one listing. A region that does not answer holds
-// it up, and loses nothing.
-func TestRegions(t *testing.T) {
-	t.Parallel()
-	p := simulated(t, event.FloatingIP, func(o *openstacksim.Options) { o.Regions = []string{"RegionOne", "RegionTwo"} })
-	two := p.URLs["network"]
-	p.URLs["network"] = strings.Replace(two, "RegionTwo", "RegionOne", 1)
-	p.learn(t)
-	first := p.create(t, nil)
-	p.URLs["network"] = strings.Replace(two, "RegionOne", "RegionTwo", 1)
-	p.learn(t)
-	second := p.create(t, nil)
-	s := p.open(t, sourcetest.OpenOptions{}, func(o *openstack.Options, _ *source.Config) { o.Regions = []string{"RegionOne", "RegionTwo"} })
-	heal := p.Add(openstacksim.Fault{Kind: openstacksim.FaultAnswer, Status: 503, Path: "/RegionTwo/.*"})
-	if _, err := s.Next(t.Context(), ""); provider.ClassOf(err) != provider.Transient {
-		t.Errorf("half of it: %v", err)
-	}
-	if snap, err := s.List(t.Context()); err == nil || len(snap.Resources) > 0 {
-		t.Errorf("half a listing: %+v, %v", snap.Resources, err)
-	}
-	heal()
-	items, c, _ := drain(t, s, "")
-	got := map[string]string{}
-	for _, i := range items {
-		got[i.Event.Data.Resource.ID] = i.Event.Data.Region
-		if again, err := s.Derive(t.Context(), i.Ref); err != nil || again[0].Event.ID != i.Event.ID {
-			t.Errorf("%s: %v", i.Ref, err)
-		}
-	}
-	if want := map[string]string{first: "RegionOne", second: "RegionTwo"}; !cmp.Equal(got, want) {
-		t.Errorf("%v, want %v", got, want)
-	}
-	if items, _, _ = drain(t, s, c); len(items) > 0 {
-		t.Errorf("said again: %v", said(items))
-	}
-	if snap, err := s.List(t.Context()); err != nil || len(snap.Resources) != 2 {
-		t.Errorf("listed %+v, %v", snap.Resources, err)
-	}
-}
-
 // A cloud from before the list of actions had times is refused with the reason.
 func TestOldCloud(t *testing.T) {
 	t.Parallel()
