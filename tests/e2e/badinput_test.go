@@ -130,7 +130,7 @@ func TestBadCommands(t *testing.T) {
 	if len(list.Items) != 4 {
 		t.Errorf("%d proxies exist, want taken and the three that wait", len(list.Items))
 	}
-	if p := w.waitFor("taken", time.Second, "running", running); p.Status.InstanceID != taken.Status.InstanceID || p.Metadata.Generation != 1 {
+	if p := w.waitFor("taken", 10*time.Second, "running", running); p.Status.InstanceID != taken.Status.InstanceID || p.Metadata.Generation != 1 {
 		t.Errorf("taken was changed to %+v", p)
 	}
 	w.wantInstances(1, time.Second)

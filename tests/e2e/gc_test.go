@@ -116,7 +116,7 @@ func (y *yard) place(name string, p api.Proxy, labels map[string]string) {
 func (w *world) create(name string) api.Proxy {
 	w.t.Helper()
 	w.must("proxy", "create", name, "--provider", "local", "--wait")
-	return w.waitFor(name, time.Second, "running", running)
+	return w.waitFor(name, 10*time.Second, "running", running)
 }
 
 // terminate ends a proxy's workflow without any clean-up.
@@ -273,7 +273,7 @@ func TestSweeps(t *testing.T) {
 		w *world
 		p api.Proxy
 	}{{a, demoA}, {b, demoB}} {
-		if p := x.w.waitFor("demo", time.Second, "running", running); p.Status.InstanceID != x.p.Status.InstanceID || p.Status.Replacements != 0 {
+		if p := x.w.waitFor("demo", 10*time.Second, "running", running); p.Status.InstanceID != x.p.Status.InstanceID || p.Status.Replacements != 0 {
 			t.Errorf("demo was %+v and is %+v", x.p.Status, p.Status)
 		}
 	}

@@ -26,7 +26,7 @@ func TestLife(t *testing.T) {
 	sites := newTargets(t)
 
 	out := w.tollgate("proxy", "create", "demo", "--provider", "local", "--label", "team=web", "--wait").want(t, 0)
-	p := w.waitFor("demo", time.Second, "running", running)
+	p := w.waitFor("demo", 10*time.Second, "running", running)
 	out.has(t, "proxy default/demo: created", "proxy default/demo: serves at "+endpoint(p))
 	w.wantInstances(1, time.Second)
 	serves := func(step string) {
@@ -87,7 +87,7 @@ func TestLife(t *testing.T) {
 	}
 	w.startWorker()
 	w.rounds(2)
-	p = w.waitFor("demo", 10*time.Second, "running", running)
+	p = w.waitFor("demo", 10*10*time.Second, "running", running)
 	if p.Status.InstanceID != kept.Status.InstanceID || p.Status.Replacements != replaced || w.process(p) != pid {
 		t.Errorf("the restart of the worker changed %+v\nto %+v", kept.Status, p.Status)
 	}
@@ -110,7 +110,7 @@ func TestLife(t *testing.T) {
 
 	// A name can be used again, by another proxy; a cancel deletes like a delete.
 	w.must("proxy", "create", "demo", "--provider", "local", "--wait")
-	again := w.waitFor("demo", time.Second, "running", running)
+	again := w.waitFor("demo", 10*time.Second, "running", running)
 	if again.Metadata.UID == p.Metadata.UID {
 		t.Error("two proxies had the same UID")
 	}

@@ -33,7 +33,7 @@ func TestCommandsWithoutTheKey(t *testing.T) {
 			t.Errorf("%s:\n%s%s", args, r.stdout, r.stderr)
 		}
 	}
-	if p := w.waitFor("demo", time.Second, "running", running); p.Status.InstanceID != demo.Status.InstanceID || p.Metadata.Generation != 1 {
+	if p := w.waitFor("demo", 10*time.Second, "running", running); p.Status.InstanceID != demo.Status.InstanceID || p.Metadata.Generation != 1 {
 		t.Errorf("demo was changed to %+v", p)
 	}
 	// What needs no answer works all the same.

@@ -119,9 +119,9 @@ func TestSecrets(t *testing.T) {
 	traced := runProgram(t, w.cliCommand(spans.env(), "proxy", "create", "demo", "-p", "local", "--cloud-init-secret", "squid", "--auth-secret", "users", "--wait")).want(t, 0)
 	said.WriteString(traced.stdout + traced.stderr)
 	spans.wantOneTrace(t)
-	demo := w.waitFor("demo", time.Second, "running", running)
+	demo := w.waitFor("demo", 10*time.Second, "running", running)
 	run("proxy", "create", "inline", "-p", "local", "--cloud-init", "ci.yaml", "--wait").want(t, 0)
-	inline := w.waitFor("inline", time.Second, "running", running)
+	inline := w.waitFor("inline", 10*time.Second, "running", running)
 
 	// The secrets are in use, or their absence elsewhere would show nothing.
 	sites := newTargets(t)
@@ -172,7 +172,7 @@ func TestSecrets(t *testing.T) {
 	w.write("inline.yaml", strings.Replace(doc, "port: 3128", "port: 3130", 1))
 	run("apply", "-f", "inline.yaml", "--dry-run").want(t, 0).has(t, "spec.port: 3128 -> 3130")
 	run("apply", "-f", "inline.yaml", "--wait").want(t, 0)
-	inline = w.waitFor("inline", time.Second, "running", running)
+	inline = w.waitFor("inline", 10*time.Second, "running", running)
 	if got := read(t, filepath.Join(w.dir, "state", "providers", "local", "instances", inline.Status.InstanceName, "user-data")); string(got) != cloudInit(ciInline) {
 		t.Error("a redacted document lost the cloud-init")
 	}

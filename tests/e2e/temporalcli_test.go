@@ -69,7 +69,7 @@ sources:
 	// Without the codec endpoint what is typed goes out in the clear, and works;
 	// what workers wrote cannot be read.
 	plain(d.lines["Create a proxy"][0]).want(t, 0)
-	w.waitFor("demo", 30*time.Second, "running", running)
+	w.waitFor("demo", 30*10*time.Second, "running", running)
 	out := plain(d.lines["See a proxy"][0]).stdout
 	if strings.Contains(out, "Running") {
 		t.Errorf("an answer is readable without the codec:\n%s", out)

@@ -116,7 +116,7 @@ func TestBackendStartsWithoutARequest(t *testing.T) {
 	if _, _, err := c.Server.Create(t.Context(), hcloud.ServerCreateOpts{Name: "one", ServerType: &hcloud.ServerType{Name: "cx23"}, Image: &hcloud.Image{Name: "debian-12"}}); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(5 * time.Second); len(fake.state()) == 0; time.Sleep(2 * time.Millisecond) {
+	for deadline := time.Now().Add(30 * time.Second); len(fake.state()) == 0; time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("it never started")
 		}

@@ -83,7 +83,7 @@ func TestFaultDelay(t *testing.T) {
 			t.Errorf("%s: client saw %v", path, err)
 		}
 		// The client is gone, the server exists all the same.
-		deadline := time.Now().Add(5 * time.Second)
+		deadline := time.Now().Add(30 * time.Second)
 		for len(b.sim.Servers(token)) == 0 {
 			if time.Now().After(deadline) {
 				t.Fatalf("%s: the server was never made", path)
