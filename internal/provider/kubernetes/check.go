@@ -8,6 +8,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tollgate-dev/tollgate/internal/provider"
 )
@@ -26,9 +27,9 @@ const (
 )
 
 // Check implements provider.Checker. It lists what List lists and, until that
-// has gone well once, has the API server try a create without making anything: a
-// missing right, a namespace that does not exist and a policy that our Pods
-// violate all show before the first proxy.
+// has gone well once, has the API server try all else that a proxy needs without
+// doing it: a missing right, a namespace that does not exist and a policy that
+// our Pods violate all show before the first proxy.
 func (p *Provider) Check(ctx context.Context) []provider.TargetStatus {
 	start := time.Now()
 	st := provider.TargetStatus{Target: checkTarget, Reason: provider.ReasonReachable, Details: map[string]string{"namespace": p.opt.Namespace}}
@@ -67,6 +68,28 @@ func (p *Provider) checkList(ctx context.Context) error {
 	return err
 }
 
+// checkRights tries what everything else needs, on a name that nothing of ours
+// has: a proxy that cannot be deleted would be noticed by its bill.
+func (p *Provider) checkRights(ctx context.Context) error {
+	if p.permitted.Load() {
+		return nil
+	}
+	for _, resource := range []string{pods, secrets, services} {
+		one := call{verb: http.MethodGet, resource: resource, namespace: p.opt.Namespace, name: checkName, metadataOnly: true}
+		all := call{verb: http.MethodGet, resource: resource, namespace: p.opt.Namespace, metadataOnly: true, params: map[string]string{"limit": "1"}}
+		// Nothing has this uid, and nothing is done.
+		drop := call{verb: http.MethodDelete, resource: resource, namespace: p.opt.Namespace, name: checkName, body: metav1.DeleteOptions{
+			TypeMeta: typeMeta("DeleteOptions"), DryRun: []string{metav1.DryRunAll}, Preconditions: &metav1.Preconditions{UID: ptr(types.UID(checkName))}}}
+		for _, c := range []call{one, all, drop} {
+			if _, err := p.do(ctx, c); err != nil && !isNotFound(err) && !isReason(err, metav1.StatusReasonConflict) && !noDryRun(err) {
+				return err
+			}
+		}
+	}
+	p.permitted.Store(true)
+	return nil
+}
+
 // checkCreate tries what a create makes.
 func (p *Provider) checkCreate(ctx context.Context, st *provider.TargetStatus) error {
 	if p.admitted.Load() {
@@ -74,6 +97,9 @@ func (p *Provider) checkCreate(ctx context.Context, st *provider.TargetStatus) e
 	}
 	pl, err := p.trial()
 	if err != nil {
+		return err
+	}
+	if err := p.checkRights(ctx); err != nil {
 		return err
 	}
 	for _, t := range []struct {

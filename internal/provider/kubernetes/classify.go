@@ -43,7 +43,7 @@ func (p *Provider) classify(ctx context.Context, op provider.Op, id string, err 
 		return err
 	}
 	v := judge(op, err)
-	secrets = append(secrets, p.conn.credentials(ctx)...)
+	secrets = append(secrets, p.conn.credentials()...)
 	out := provider.Wrap(v.class, op, p.name, id, provider.RedactError(stable(err), secrets...))
 	if v.reason != "" {
 		out = provider.WithReason(out, v.reason)
@@ -85,11 +85,10 @@ func judge(op provider.Op, err error) verdict {
 		return transient
 	case portTaken(st):
 		return verdict{provider.CapacityUnavailable, ""}
+	case (op == provider.OpCreate || op == opCheck) && names404(st):
+		// The namespace, or whatever else the request names.
+		return verdict{provider.Permanent, ""}
 	case isNotFound(err):
-		if op == provider.OpCreate {
-			// The namespace, or whatever else the request names.
-			return verdict{provider.Permanent, ""}
-		}
 		return verdict{provider.NotFound, ""}
 	case st.Code == http.StatusBadRequest, st.Code == http.StatusUnprocessableEntity, st.Code == http.StatusRequestEntityTooLarge:
 		return invalid
@@ -133,11 +132,10 @@ func judgeForbidden(op provider.Op, st metav1.Status) verdict {
 		return verdict{provider.Permanent, ""}
 	case op != provider.OpCreate && op != opCheck, rightDenied(text):
 		return forbidden
-	case has("violates PodSecurity", "failed quota:", "error looking up service account", "admission webhook", "ValidatingAdmissionPolicy",
-		"usage per Container", "usage per Pod", "per Container is", "per Pod is", "PriorityClass", "RuntimeClass", "nodeSelector", "node selector"):
-		return invalid
 	}
-	return forbidden
+	// Who may create and is refused nevertheless is so by admission: a policy, a
+	// LimitRange, a webhook, in words that every cluster has others of.
+	return invalid
 }
 
 // rightDenied reports whether a text is an authorizer's refusal.
@@ -172,11 +170,19 @@ func bare(st metav1.Status) bool {
 	return slices.ContainsFunc(causes(st), func(c metav1.StatusCause) bool { return c.Type == metav1.CauseTypeUnexpectedServerResponse })
 }
 
-// isNotFound reports whether the API server says that the named object does not
-// exist. A 404 of somebody else, or about a path, does not say so.
+// isNotFound reports whether the API server says that the object that was asked
+// for does not exist. A 404 of somebody else, about a path, or about what the
+// object is in (the cluster, as seen by a gateway to many) does not say so.
 func isNotFound(err error) bool {
 	st, ok := statusOf(err)
-	return ok && st.Code == http.StatusNotFound && st.Reason == metav1.StatusReasonNotFound && !bare(st) &&
+	var api *apiError
+	return ok && names404(st) && errors.As(err, &api) && api.name != "" && st.Details.Kind == api.resource && st.Details.Name == api.name
+}
+
+// names404 reports whether an API server says of something that it names that it
+// does not exist.
+func names404(st metav1.Status) bool {
+	return st.Code == http.StatusNotFound && st.Reason == metav1.StatusReasonNotFound && !bare(st) &&
 		st.Details != nil && st.Details.Kind != "" && st.Details.Name != ""
 }
 
@@ -203,7 +209,7 @@ func refused(err error) bool {
 func retryAfter(err error) time.Duration {
 	var wait time.Duration
 	if st, ok := statusOf(err); ok && st.Details != nil {
-		wait = time.Duration(st.Details.RetryAfterSeconds) * time.Second
+		wait = time.Duration(min(max(st.Details.RetryAfterSeconds, 0), maxWait)) * time.Second
 	}
 	var api *apiError
 	if errors.As(err, &api) {

@@ -48,6 +48,8 @@ func TestJudge(t *testing.T) {
 	}{
 		"the Pod is gone":      {get, about(status(404, metav1.StatusReasonNotFound, `pods "p" not found`), "pods", "p"), provider.NotFound, ""},
 		"no such namespace":    {create, about(status(404, metav1.StatusReasonNotFound, `namespaces "egress" not found`), "namespaces", "egress"), provider.Permanent, ""},
+		"the cluster is gone":  {get, about(status(404, metav1.StatusReasonNotFound, `clusters "c" not found`), "clusters", "c"), provider.Transient, ""},
+		"another one is gone":  {get, about(status(404, metav1.StatusReasonNotFound, `pods "q" not found`), "pods", "q"), provider.Transient, ""},
 		"no such path":         {get, about(status(404, metav1.StatusReasonNotFound, "the server could not find the requested resource"), "", ""), provider.Transient, ""},
 		"404 of a gateway":     {get, bareAnswer(404), provider.Transient, ""},
 		"403 of a gateway":     {create, bareAnswer(403), provider.Transient, ""},
@@ -74,6 +76,10 @@ func TestJudge(t *testing.T) {
 		"default service account": {create, status(403, metav1.StatusReasonForbidden, `pods "p" is forbidden: error looking up service account egress/default: serviceaccount "default" not found`), provider.Transient, ""},
 		"namespace ends":          {create, about(status(403, metav1.StatusReasonForbidden, `pods "p" is forbidden: unable to create new content in namespace egress because it is being terminated`), "pods", "p", terminating), provider.Permanent, ""},
 		"policy":                  {create, status(422, metav1.StatusReasonInvalid, `pods "p" is forbidden: ValidatingAdmissionPolicy 'x' with binding 'x' denied request: not on a Monday`), provider.Permanent, provider.ReasonInvalidSpec},
+		// From the sources of admission plugins that the test cluster does not run.
+		"nodes of a namespace": {create, status(403, metav1.StatusReasonForbidden, `pods "p" is forbidden: pod node label selector conflicts with its namespace node label selector`), provider.Permanent, provider.ReasonInvalidSpec},
+		"tolerations":          {create, status(403, metav1.StatusReasonForbidden, `pods "p" is forbidden: pod tolerations (possibly merged with namespace default tolerations) conflict with its namespace whitelist`), provider.Permanent, provider.ReasonInvalidSpec},
+		"image policy":         {create, status(403, metav1.StatusReasonForbidden, `pods "p" is forbidden: image policy webhook backend denied one or more images: not signed`), provider.Permanent, provider.ReasonInvalidSpec},
 		// From the source: a webhook's own refusal.
 		"webhook refuses":    {create, status(403, metav1.StatusReasonForbidden, `admission webhook "x.example.org" denied the request: no`), provider.Permanent, provider.ReasonInvalidSpec},
 		"webhook refuses so": {create, status(400, metav1.StatusReasonBadRequest, `admission webhook "x.example.org" denied the request: no`), provider.Permanent, provider.ReasonInvalidSpec},
@@ -96,7 +102,7 @@ func TestJudge(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			v := judge(tc.op, fmt.Errorf("wrapped: %w", &apiError{err: tc.err}))
+			v := judge(tc.op, fmt.Errorf("wrapped: %w", &apiError{err: tc.err, resource: pods, name: "p"}))
 			if v.class != tc.class || v.reason != tc.reason {
 				t.Errorf("class %s, reason %q; want %s, %q", v.class, v.reason, tc.class, tc.reason)
 			}
@@ -141,6 +147,7 @@ func TestClassify(t *testing.T) {
 		"the token is taken out":  {status(500, "", "you sent the-token"), 0, "you sent [redacted] (500)"},
 		"and what it was made of": {status(422, "", `invalid: "c2VjcmV0IGNvbmZpZw=="`), 0, `invalid: "[redacted]"`},
 	} {
+		p.conn.shows("Bearer the-token")
 		err := p.classify(t.Context(), provider.OpCreate, "p", tc.err, provider.NewSensitive([]byte("secret config")))
 		if provider.RetryAfterOf(err) != tc.wait || !strings.Contains(err.Error(), tc.text) {
 			t.Errorf("%s: %v after %v, want %q after %v", name, err, provider.RetryAfterOf(err), tc.text, tc.wait)

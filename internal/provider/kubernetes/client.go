@@ -6,11 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
+	"net/netip"
+	"net/url"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -33,11 +38,15 @@ type connection struct {
 	secret func(ctx context.Context, name string) (provider.Sensitive, error)
 	budget func(http.RoundTripper) http.RoundTripper
 
+	ahead atomic.Int64 // the API server's clock less ours, as a Duration
+
 	mu      sync.Mutex
 	client  *rest.RESTClient
-	version string // of the file that client was made from
-	host    string
-	token   string // a fixed token of the kubeconfig
+	version string // of the files that client was made from
+	ca      string // one of these files
+	host    string // without credentials
+	warned  bool
+	shown   []string // credentials
 }
 
 func newConnection(cfg provider.Config, opt options, log *slog.Logger) *connection {
@@ -54,38 +63,76 @@ func (e *errAccess) Unwrap() error { return e.err }
 func (c *connection) rest() (*rest.RESTClient, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	version, err := c.fileVersion()
+	config, err := c.kubeconfigVersion()
 	if err != nil {
 		return nil, &errAccess{err}
 	}
-	if c.client != nil && version == c.version {
+	if c.client != nil && config+versionOf(c.ca) == c.version {
 		return c.client, nil
 	}
 	cfg, err := c.restConfig()
 	if err != nil {
 		return nil, &errAccess{err}
 	}
+	ca := cfg.CAFile
+	version := config + versionOf(ca)
 	client, err := c.build(cfg)
 	if err != nil {
 		return nil, &errAccess{err}
 	}
-	if cfg.Insecure {
-		c.log.Warn("the certificate of the API server is not verified", "field", "kubeconfig: insecure-skip-tls-verify", "server", cfg.Host)
+	host := "" // of an address that cannot be read, nothing is shown
+	if u, err := url.Parse(cfg.Host); err == nil {
+		host = u.Redacted()
+		c.warn(cfg, u)
 	}
-	c.client, c.version, c.host, c.token = client, version, cfg.Host, cfg.BearerToken
+	c.client, c.version, c.ca, c.host = client, version, ca, host
 	return client, nil
 }
 
-// fileVersion changes when the kubeconfig does.
-func (c *connection) fileVersion() (string, error) {
+// renew has the credentials read again, which the client library keeps for a
+// minute.
+func (c *connection) renew() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.client = nil
+}
+
+// warn tells of a connection that others can listen to, once.
+func (c *connection) warn(cfg *rest.Config, u *url.URL) {
+	addr, err := netip.ParseAddr(u.Hostname())
+	local := u.Hostname() == "localhost" || err == nil && addr.IsLoopback()
+	switch {
+	case c.warned:
+		return
+	case cfg.Insecure:
+		c.log.Warn("the certificate of the API server is not verified", "field", "kubeconfig: insecure-skip-tls-verify", "server", u.Redacted())
+	case u.Scheme == "http" && !local:
+		c.log.Warn("the connection to the API server is not encrypted", "server", u.Redacted())
+	}
+	c.warned = true
+}
+
+// kubeconfigVersion changes when the kubeconfig does.
+func (c *connection) kubeconfigVersion() (string, error) {
 	if c.opt.Kubeconfig == "" {
 		return "", nil
 	}
-	st, err := os.Stat(c.opt.Kubeconfig)
-	if err != nil {
+	if _, err := os.Stat(c.opt.Kubeconfig); err != nil {
 		return "", fmt.Errorf("kubeconfig: %w", err)
 	}
-	return fmt.Sprintf("%d/%d", st.ModTime().UnixNano(), st.Size()), nil
+	return versionOf(c.opt.Kubeconfig), nil
+}
+
+// versionOf changes when a file does; one that is not there has one, too.
+func versionOf(file string) string {
+	if file == "" {
+		return "-"
+	}
+	st, err := os.Stat(file)
+	if err != nil {
+		return "?"
+	}
+	return fmt.Sprintf("%d/%d;", st.ModTime().UnixNano(), st.Size())
 }
 
 func (c *connection) restConfig() (*rest.Config, error) {
@@ -99,11 +146,18 @@ func (c *connection) restConfig() (*rest.Config, error) {
 		}
 		return cfg, nil
 	}
+	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(
+		&clientcmd.ClientConfigLoadingRules{ExplicitPath: c.opt.Kubeconfig},
+		&clientcmd.ConfigOverrides{CurrentContext: c.opt.Context})
+	// Whoever works with the file moves its current context, and instances that are
+	// looked for in another cluster are gone there.
+	if raw, err := loader.RawConfig(); err == nil && c.opt.Context == "" && len(raw.Contexts) > 1 {
+		return nil, fmt.Errorf("context: is required: %s has %d, and its current one changes with kubectl: want one of %s",
+			c.opt.Kubeconfig, len(raw.Contexts), strings.Join(slices.Sorted(maps.Keys(raw.Contexts)), ", "))
+	}
 	// What the file says may hold credentials, and what is wrong with it is said
 	// with the text around it: the error stays here.
-	cfg, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(
-		&clientcmd.ClientConfigLoadingRules{ExplicitPath: c.opt.Kubeconfig},
-		&clientcmd.ConfigOverrides{CurrentContext: c.opt.Context}).ClientConfig()
+	cfg, err := loader.ClientConfig()
 	if err != nil {
 		return nil, fmt.Errorf("kubeconfig: %s is not usable with context %q: see kubectl --kubeconfig=%s config view", c.opt.Kubeconfig, c.opt.Context, c.opt.Kubeconfig)
 	}
@@ -130,6 +184,7 @@ func (c *connection) build(cfg *rest.Config) (*rest.RESTClient, error) {
 	cfg.QPS, cfg.RateLimiter = -1, nil
 	cfg.WarningHandler = rest.NoWarnings{}
 	cfg.Wrap(c.budget)
+	cfg.Wrap(func(base http.RoundTripper) http.RoundTripper { return &witnessed{c, base} })
 	if c.opt.Token != "" {
 		cfg.Wrap(func(base http.RoundTripper) http.RoundTripper { return &authorized{c, base} })
 	}
@@ -137,61 +192,18 @@ func (c *connection) build(cfg *rest.Config) (*rest.RESTClient, error) {
 	if err != nil {
 		return nil, err
 	}
+	// An API server sends nobody elsewhere, and credentials do not go there.
+	hc.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	if cfg.ExecProvider != nil {
+		hc.Transport = &programmed{program: cfg.ExecProvider.Command, base: hc.Transport}
+	}
 	hc.Transport = telemetry.Transport(&noted{hc.Transport})
 	return rest.RESTClientForConfigAndClient(cfg, hc)
 }
 
-// authorized adds the token, as it is now, so that a rotated one needs no
-// restart.
-type authorized struct {
-	c    *connection
-	base http.RoundTripper
-}
-
-// RoundTrip implements http.RoundTripper.
-func (t *authorized) RoundTrip(r *http.Request) (*http.Response, error) {
-	s, err := t.c.tokenSecret(r.Context())
-	token := strings.TrimSpace(string(s.Reveal()))
-	if err == nil && (token == "" || strings.ContainsFunc(token, func(c rune) bool { return c <= ' ' || c > '~' })) {
-		err = fmt.Errorf("token: secret %q holds no token", t.c.opt.Token)
-	}
-	if err != nil {
-		if r.Body != nil {
-			_ = r.Body.Close()
-		}
-		return nil, &errAccess{err}
-	}
-	r = r.Clone(r.Context())
-	r.Header.Set("Authorization", "Bearer "+token)
-	return t.base.RoundTrip(r)
-}
-
-func (c *connection) tokenSecret(ctx context.Context) (provider.Sensitive, error) {
-	if c.secret == nil {
-		return provider.Sensitive{}, fmt.Errorf("token: secret %q: there are no secrets", c.opt.Token)
-	}
-	s, err := c.secret(ctx, c.opt.Token)
-	if err != nil {
-		return provider.Sensitive{}, fmt.Errorf("token: %w", err)
-	}
-	return s, nil
-}
-
-// credentials are those that an answer might repeat.
-func (c *connection) credentials(ctx context.Context) (out []provider.Sensitive) {
-	c.mu.Lock()
-	token := c.token
-	c.mu.Unlock()
-	if token != "" {
-		out = append(out, provider.NewSensitive([]byte(token)))
-	}
-	if c.opt.Token != "" {
-		if s, err := c.tokenSecret(context.WithoutCancel(ctx)); err == nil {
-			out = append(out, s)
-		}
-	}
-	return out
-}
+// maxWait bounds the wait that is believed, in seconds: a proxy that needs
+// attention is not left alone for a day because a gateway says so.
+const maxWait = 3600
 
 type noteKey struct{}
 
@@ -205,8 +217,11 @@ type noted struct{ base http.RoundTripper }
 func (t *noted) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := t.base.RoundTrip(r)
 	if n, ok := r.Context().Value(noteKey{}).(*note); ok && err == nil {
-		if s, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil && s > 0 {
-			n.retryAfter = time.Duration(s) * time.Second
+		text := resp.Header.Get("Retry-After")
+		if s, err := strconv.Atoi(text); err == nil && s > 0 {
+			n.retryAfter = time.Duration(min(s, maxWait)) * time.Second
+		} else if at, err := http.ParseTime(text); err == nil { // as gateways say it
+			n.retryAfter = min(max(0, time.Until(at)), maxWait*time.Second)
 		}
 	}
 	return resp, err
@@ -216,6 +231,9 @@ func (t *noted) RoundTrip(r *http.Request) (*http.Response, error) {
 type apiError struct {
 	err        error
 	retryAfter time.Duration
+	// resource and name are what was asked for; name is empty for a listing and a
+	// create.
+	resource, name string
 }
 
 func (e *apiError) Error() string { return e.err.Error() }
@@ -247,11 +265,16 @@ func (e *starting) Error() string {
 func (e *starting) Unwrap() error { return e.err }
 
 // do makes a request and returns the answer's body if the API server has done
-// what was asked. The request is made once, unless its right is denied: an API
-// server that starts denies everything, so that one is asked whether it is
-// ready, and then again.
+// what was asked. The request is made once, unless it is refused for who makes
+// it. Credentials that have ended are read anew then, from wherever they come,
+// and shown again. An API server that starts denies every right, so that one is
+// asked whether it is ready, and then again.
 func (p *Provider) do(ctx context.Context, c call) ([]byte, error) {
 	b, err := p.once(ctx, c)
+	if st, ok := statusOf(err); ok && st.Code == http.StatusUnauthorized {
+		p.conn.renew()
+		b, err = p.once(ctx, c)
+	}
 	if !deniesRight(err) {
 		return b, err
 	}
@@ -305,7 +328,7 @@ func (p *Provider) once(ctx context.Context, c call) ([]byte, error) {
 	}
 	res := r.Do(ctx)
 	if err := res.Error(); err != nil {
-		return nil, &apiError{err, n.retryAfter}
+		return nil, &apiError{err, n.retryAfter, c.resource, c.name}
 	}
 	return res.Raw()
 }

@@ -106,7 +106,7 @@ func TestKubeconfig(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, true)
 	file := filepath.Join(t.TempDir(), "kubeconfig")
-	p := open(t, Options{Kubeconfig: file}, nil)
+	p := open(t, Options{Kubeconfig: file, Context: "one"}, nil)
 	// Missing at the start, it is waited for.
 	err := list0(t, p)
 	if provider.ClassOf(err) != provider.Transient || provider.ReasonOf(err) != provider.ReasonUnauthorized {
@@ -128,6 +128,11 @@ func TestKubeconfig(t *testing.T) {
 	}
 	if got, want := s.credentials(), []string{"Bearer first-token", "Bearer another-token", "Bearer other-token"}; !slices.Equal(got, want) {
 		t.Errorf("credentials %q, want %q", got, want)
+	}
+	// The current context is whatever somebody has worked with last.
+	err = list0(t, open(t, Options{Kubeconfig: file}, nil))
+	if provider.ReasonOf(err) != provider.ReasonUnauthorized || !strings.Contains(err.Error(), "context: is required") || !strings.Contains(err.Error(), "want one of one, two") {
+		t.Errorf("several contexts and none chosen: %v", err)
 	}
 	for what, change := range map[string]func() Options{
 		"context": func() Options { return Options{Kubeconfig: file, Context: "three"} },
@@ -159,7 +164,7 @@ func TestUnverifiedServerIsWarnedOf(t *testing.T) {
 		t.Fatal(err)
 	}
 	var log strings.Builder
-	p := open(t, Options{Kubeconfig: file}, func(c *provider.Config) { c.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
+	p := open(t, Options{Kubeconfig: file, Context: "one"}, func(c *provider.Config) { c.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
 	for range 2 {
 		if err := list0(t, p); err != nil {
 			t.Error(err)
@@ -264,7 +269,7 @@ func TestNonsense(t *testing.T) {
 			return provider.NewSensitive([]byte("one")), nil
 		}
 	})
-	id := provider.InstanceID("kubernetes/egress/proxy-a/0d0e-1/s")
+	id, alone := provider.InstanceID("kubernetes/egress/proxy-a/0d0e-1/s"), provider.InstanceID("kubernetes/egress/proxy-a/0d0e-1/none")
 	for _, body = range []string{
 		``, `{}`, `null`, `[]`, `"x"`, `{"kind":"Status","status":"Success"}`, `{"kind":"Pod"}`, `{"kind":"Pod","metadata":{"name":"proxy-b","uid":"1"}}`,
 		`{"kind":"PodList","items":[]}`, `{"kind":"PodList","metadata":{"resourceVersion":"1"},"items":[{}]}`, `{"kind":"Pod","metadata":{"name":7}}`, `{"kind":"Pod"`,
@@ -279,6 +284,39 @@ func TestNonsense(t *testing.T) {
 		}
 		if err := p.Delete(t.Context(), id); err == nil {
 			t.Errorf("delete answered with %q succeeded", body)
+		}
+		if err := p.Delete(t.Context(), alone); err == nil && !strings.Contains(body, `"Success"`) {
+			t.Errorf("delete without parts answered with %q succeeded", body)
+		}
+	}
+}
+
+// A wait is in seconds, or a moment as gateways say it, and has an end.
+func TestRetryAfter(t *testing.T) {
+	t.Parallel()
+	var header string
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Retry-After", header)
+		http.Error(w, "no", http.StatusTooManyRequests)
+	}))
+	t.Cleanup(s.Close)
+	p := open(t, Options{Server: s.URL, Token: "t"}, func(c *provider.Config) {
+		c.Secret = func(context.Context, string) (provider.Sensitive, error) {
+			return provider.NewSensitive([]byte("one")), nil
+		}
+	})
+	for _, tc := range []struct {
+		header      string
+		least, most time.Duration
+	}{
+		{"7", 7 * time.Second, 7 * time.Second}, {"-7", 0, 0}, {"soon", 0, 0}, {"86400", time.Hour, time.Hour}, {"99999999999", time.Hour, time.Hour},
+		{time.Now().Add(30 * time.Minute).UTC().Format(http.TimeFormat), 20 * time.Minute, 30 * time.Minute},
+		{time.Now().Add(-time.Minute).UTC().Format(http.TimeFormat), 0, 0},
+	} {
+		header = tc.header
+		err := list0(t, p)
+		if d := provider.RetryAfterOf(err); d < tc.least || d > tc.most || provider.ClassOf(err) != provider.RateLimited {
+			t.Errorf("Retry-After %q: %v after %v", tc.header, err, d)
 		}
 	}
 }

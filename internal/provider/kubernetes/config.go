@@ -21,7 +21,8 @@ type Options struct {
 	// service account of the Pod that the worker runs in, and outside a cluster
 	// the file that the environment variable KUBECONFIG names.
 	Kubeconfig string `yaml:"kubeconfig"`
-	// Context is a context of the kubeconfig. Default: its current one.
+	// Context is a context of the kubeconfig, required when it has several: its
+	// current one is whatever somebody has worked with last.
 	Context string `yaml:"context"`
 	// Server is the URL of the API server, instead of a kubeconfig. It goes with
 	// Token, the name of the secret that holds a bearer token, and CAFile, the
@@ -184,8 +185,11 @@ func (o *options) checkAccess(c *problems) {
 	case o.Token != "" || o.CAFile != "":
 		c.bad("server: is required with token and caFile")
 	case o.Kubeconfig == "" && os.Getenv(envInCluster) == "":
-		if o.Kubeconfig = os.Getenv(envKubeconfig); o.Kubeconfig == "" {
+		switch o.Kubeconfig = os.Getenv(envKubeconfig); {
+		case o.Kubeconfig == "":
 			c.bad("kubeconfig: is required outside a cluster: a file, unless $%s names one", envKubeconfig)
+		case strings.ContainsRune(o.Kubeconfig, os.PathListSeparator):
+			c.bad("kubeconfig: $%s names several files, %q: want one", envKubeconfig, o.Kubeconfig)
 		}
 	case o.Kubeconfig == "" && o.Context != "":
 		c.bad("kubeconfig: is required with context")
@@ -282,7 +286,12 @@ func (o *options) checkTimes(c *problems) {
 	if o.CallTimeout == 0 {
 		o.CallTimeout = defaultTimeout
 	}
-	c.between("terminationGrace", o.grace, 0, time.Hour)
+	// A grace of nothing takes a Pod out of the API before its node has ended it,
+	// and the API knows whole seconds.
+	c.between("terminationGrace", o.grace, time.Second, time.Hour)
+	if o.grace%time.Second != 0 {
+		c.bad("terminationGrace: %v: want whole seconds", o.grace)
+	}
 	c.between("forceDeleteAfter", o.ForceDeleteAfter, 0, 24*time.Hour)
 	c.between("callTimeout", o.CallTimeout, time.Second, 5*time.Minute)
 }

@@ -59,7 +59,10 @@ func TestConfigErrors(t *testing.T) {
 		"toleration":         {least + "tolerations: [{effect: NoFun}]\n", `tolerations[0].effect: "NoFun"`},
 		"toleration key":     {least + "tolerations: [{value: x}]\n", "tolerations[0].key: is required unless operator is Exists"},
 		"runtime class":      {least + "runtimeClass: A_b\n", `runtimeClass: "A_b"`},
-		"grace":              {least + "terminationGrace: 2h\n", "terminationGrace: 2h0m0s: want 0s to 1h0m0s"},
+		"grace":              {least + "terminationGrace: 2h\n", "terminationGrace: 2h0m0s: want 1s to 1h0m0s"},
+		"no grace":           {least + "terminationGrace: 0s\n", "terminationGrace: 0s: want 1s to 1h0m0s"},
+		"half a second":      {least + "terminationGrace: 1500ms\n", "terminationGrace: 1.5s: want whole seconds"},
+		"request over limit": {least + "resources: {requests: {memory: 1Gi}, limits: {memory: 512Mi}}\n", `resources.requests.memory: "1Gi": want at most the limit, "512Mi"`},
 		"force":              {least + "forceDeleteAfter: -1s\n", "forceDeleteAfter: -1s: want 0s to 24h0m0s"},
 		"call timeout":       {least + "callTimeout: 1ms\n", "callTimeout: 1ms: want 1s to 5m0s"},
 		"context in cluster": {"context: a\nserver: https://a\ntoken: t\nnamespace: a\n", "server: goes with token and caFile"},
@@ -81,8 +84,8 @@ func TestConfigErrors(t *testing.T) {
 func TestConfigDefaults(t *testing.T) {
 	t.Setenv(envInCluster, "")
 	t.Setenv(envKubeconfig, "")
-	o, err := decode(t, least+"terminationGrace: 0s\n")
-	if err != nil || o.Expose != ExposePodIP || o.grace != 0 || o.CallTimeout != 30*time.Second || o.ForceDeleteAfter != 0 {
+	o, err := decode(t, least+"terminationGrace: 1s\n")
+	if err != nil || o.Expose != ExposePodIP || o.grace != time.Second || o.CallTimeout != 30*time.Second || o.ForceDeleteAfter != 0 {
 		t.Errorf("%+v, %v", o, err)
 	}
 	if o, err = decode(t, least); err != nil || o.grace != 30*time.Second {
@@ -91,6 +94,10 @@ func TestConfigDefaults(t *testing.T) {
 	t.Setenv(envKubeconfig, "/a/b")
 	if o, err = decode(t, "namespace: egress\n"); err != nil || o.Kubeconfig != "/a/b" {
 		t.Errorf("kubeconfig %q, %v", o.Kubeconfig, err)
+	}
+	t.Setenv(envKubeconfig, "/a/b:/c")
+	if _, err = decode(t, "namespace: egress\n"); err == nil || !strings.Contains(err.Error(), `$KUBECONFIG names several files, "/a/b:/c": want one`) {
+		t.Errorf("several files: %v", err)
 	}
 	t.Setenv(envInCluster, "10.0.0.1")
 	if o, err = decode(t, "namespace: egress\n"); err != nil || o.Kubeconfig != "" {

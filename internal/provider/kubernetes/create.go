@@ -48,12 +48,14 @@ func (p *Provider) create(ctx context.Context, req provider.CreateRequest) (*cor
 	if err != nil {
 		return nil, err
 	}
-	pod, fresh, err := p.ensurePod(ctx, req, pl.pod)
+	pod, err := p.ensurePod(ctx, req, pl.pod)
 	if err != nil || pod.DeletionTimestamp != nil {
 		return pod, err
 	}
 	if err := p.ensureParts(ctx, req, pl, pod); err != nil {
-		if fresh && final(err) {
+		// Whichever attempt has made the Pod: no attempt has given it to anybody, and
+		// without its part it serves nobody.
+		if final(err) {
 			p.dropPod(ctx, pod)
 		}
 		return nil, err
@@ -68,35 +70,34 @@ func final(err error) bool {
 }
 
 // ensurePod makes the Pod or finds the one that an earlier attempt has made.
-// fresh says that this call made it.
-func (p *Provider) ensurePod(ctx context.Context, req provider.CreateRequest, want *corev1.Pod) (pod *corev1.Pod, fresh bool, err error) {
-	pod = &corev1.Pod{}
-	err = p.read(ctx, call{verb: http.MethodPost, resource: pods, namespace: want.Namespace, body: want}, kindPod, pod)
+func (p *Provider) ensurePod(ctx context.Context, req provider.CreateRequest, want *corev1.Pod) (*corev1.Pod, error) {
+	pod := &corev1.Pod{}
+	err := p.read(ctx, call{verb: http.MethodPost, resource: pods, namespace: want.Namespace, body: want}, kindPod, pod)
 	switch {
 	case err == nil && pod.Name != want.Name:
-		return nil, false, errAnswer
+		return nil, errAnswer
 	case err == nil:
-		return pod, true, nil
+		return pod, nil
 	case !refused(err):
-		return nil, false, err
+		return nil, err
 	}
 	// Whatever the refusal says, the Pod may be there: a quota that our own Pod has
 	// used up is looked at before the name is.
 	have, gerr := p.pod(ctx, want.Namespace, want.Name)
 	switch {
 	case isNotFound(gerr) && isReason(err, metav1.StatusReasonAlreadyExists):
-		return nil, false, provider.Wrap(provider.Transient, provider.OpCreate, p.name, req.Name,
+		return nil, provider.Wrap(provider.Transient, provider.OpCreate, p.name, req.Name,
 			errors.New("the name was taken, and no Pod has it by now"))
 	case gerr != nil && isReason(err, metav1.StatusReasonAlreadyExists):
-		return nil, false, gerr
+		return nil, gerr
 	case gerr != nil:
-		return nil, false, err
+		return nil, err
 	}
 	if err := provider.VerifyAdoption(p.name, req, p.instance(ctx, have, nil)); err != nil {
-		return nil, false, err
+		return nil, err
 	}
 	p.log.DebugContext(ctx, "adopted", slog.String("instance", req.Name))
-	return have, false, nil
+	return have, nil
 }
 
 // ensureParts makes what belongs to a Pod and lacks. The Pod says what does: the
@@ -132,6 +133,8 @@ func (p *Provider) ensurePart(ctx context.Context, req provider.CreateRequest, r
 		switch {
 		case isNotFound(gerr) && isReason(err, metav1.StatusReasonAlreadyExists):
 			continue
+		case gerr != nil && isReason(err, metav1.StatusReasonAlreadyExists):
+			return gerr // whose it is was not learned
 		case gerr != nil:
 			return err
 		}

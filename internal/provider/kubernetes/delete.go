@@ -43,7 +43,7 @@ func (p *Provider) deletePod(ctx context.Context, key instanceKey) error {
 		return nil // it was removed at once
 	}
 	// Its grace ends at the deletion timestamp.
-	if late := time.Since(pod.DeletionTimestamp.Time); late > p.opt.ForceDeleteAfter {
+	if late := p.conn.now().Sub(pod.DeletionTimestamp.Time); late > p.opt.ForceDeleteAfter {
 		p.log.WarnContext(ctx, "a Pod is deleted without the word of its node", slog.String("instance", key.name),
 			slog.String("node", pod.Spec.NodeName), slog.Duration("overdue", late.Round(time.Second)))
 		return p.deleteObject(ctx, pods, meta, ptr(int64(0)))
@@ -75,7 +75,27 @@ func (p *Provider) sendDelete(ctx context.Context, resource string, meta *metav1
 			return nil, gerr
 		}
 	}
+	if err == nil && !confirms(b, meta) {
+		return nil, errAnswer
+	}
 	return b, err
+}
+
+// confirms reports whether an answer says that the object is gone or going. One
+// that a gateway gives to everything does not.
+func confirms(b []byte, meta *metav1.ObjectMeta) bool {
+	var o struct {
+		metav1.TypeMeta `json:",inline"`
+		Metadata        metav1.ObjectMeta `json:"metadata"`
+		Status          json.RawMessage   `json:"status"`
+	}
+	if json.Unmarshal(b, &o) != nil {
+		return false
+	}
+	if o.Kind == "Status" {
+		return string(o.Status) == `"Success"`
+	}
+	return o.Metadata.UID == meta.UID && o.Metadata.UID != ""
 }
 
 // anotherUID reports whether an object has gone, or another one has its name.

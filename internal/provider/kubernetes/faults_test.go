@@ -19,7 +19,7 @@ func withService(o *kubernetes.Options) { o.Expose = kubernetes.ExposeClusterIP 
 
 // everyFault runs one case for each way in which the n-th request of an
 // operation can fail, until an operation has no n-th request any more.
-func everyFault(t *testing.T, run func(t *testing.T, b *kubernetestest.Backend, p provider.Provider, arm func() (disarm func() bool))) {
+func everyFault(t *testing.T, run func(t *testing.T, b *kubernetestest.Backend, p provider.Provider, arm func() (ctx context.Context, disarm func() bool))) {
 	for name, fault := range map[string]kubernetessim.Fault{
 		"500":           {Kind: kubernetessim.FaultAnswer, Status: metav1.Status{Code: http.StatusInternalServerError, Reason: metav1.StatusReasonInternalError, Message: "etcdserver: leader changed"}},
 		"a lost reply":  {Kind: kubernetessim.FaultLoseReply},
@@ -36,12 +36,12 @@ func everyFault(t *testing.T, run func(t *testing.T, b *kubernetestest.Backend, 
 				met := false
 				t.Run(fmt.Sprint("request ", n+1), func(t *testing.T) {
 					b := kubernetestest.NewSimulated(t)
-					run(t, b, b.Provider(t, withService), func() func() bool {
+					run(t, b, b.Provider(t, withService), func() (context.Context, func() bool) {
 						before := len(b.Front.Requests())
 						f := fault
 						f.Skip, f.Times = n, 1
 						heal := b.Front.Add(f)
-						return func() bool {
+						return within(t, f), func() bool {
 							heal()
 							met = len(b.Front.Requests())-before > n
 							return met
@@ -59,8 +59,14 @@ func everyFault(t *testing.T, run func(t *testing.T, b *kubernetestest.Backend, 
 	}
 }
 
-func brief(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+// within is as long as an operation may take that meets a fault: silence is what
+// only a deadline ends.
+func within(t *testing.T, f kubernetessim.Fault) context.Context {
+	limit := 30 * time.Second
+	if f.Kind == kubernetessim.FaultHang {
+		limit = time.Second
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -69,11 +75,11 @@ func brief(t *testing.T) context.Context {
 // Pod with its parts, or it is given up and nothing is left that is not listed.
 func TestCreateSurvivesEveryFault(t *testing.T) {
 	t.Parallel()
-	everyFault(t, func(t *testing.T, b *kubernetestest.Backend, p provider.Provider, arm func() func() bool) {
+	everyFault(t, func(t *testing.T, b *kubernetestest.Backend, p provider.Provider, arm func() (context.Context, func() bool)) {
 		again, given := kubernetestest.Request("again"), kubernetestest.Request("given")
 		for _, req := range []provider.CreateRequest{again, given} {
-			disarm := arm()
-			id, err := p.Create(brief(t), req)
+			ctx, disarm := arm()
+			id, err := p.Create(ctx, req)
 			if met := disarm(); !met && err != nil {
 				t.Fatalf("create without a fault: %v", err)
 			}
@@ -113,11 +119,11 @@ func TestCreateSurvivesEveryFault(t *testing.T) {
 // Whatever happens to one request of a delete: the next one ends it.
 func TestDeleteSurvivesEveryFault(t *testing.T) {
 	t.Parallel()
-	everyFault(t, func(t *testing.T, b *kubernetestest.Backend, p provider.Provider, arm func() func() bool) {
+	everyFault(t, func(t *testing.T, b *kubernetestest.Backend, p provider.Provider, arm func() (context.Context, func() bool)) {
 		id := kubernetestest.Create(t, p, kubernetestest.Request("one"))
 		kubernetestest.Await(t, p, id, provider.StateRunning)
-		disarm := arm()
-		err := p.Delete(brief(t), id)
+		ctx, disarm := arm()
+		err := p.Delete(ctx, id)
 		if met := disarm(); !met && err != nil {
 			t.Fatalf("delete without a fault: %v", err)
 		}

@@ -217,8 +217,10 @@ func (p *Provider) instance(ctx context.Context, pod *corev1.Pod, svc *corev1.Se
 			MachineType: pod.Labels[labelSize],
 		},
 	}
-	if len(pod.Spec.Containers) > 0 {
-		in.Placement.Image = pod.Spec.Containers[0].Image
+	for _, c := range pod.Spec.Containers {
+		if c.Name == ContainerName { // a webhook may have put others before it
+			in.Placement.Image = c.Image
+		}
 	}
 	in.State, in.RawState = p.stateOf(ctx, pod, in.ID)
 	if in.State == provider.StateRunning || in.State == provider.StateProvisioning {

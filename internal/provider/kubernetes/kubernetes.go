@@ -70,9 +70,9 @@ type Provider struct {
 	opt          options
 	log          *slog.Logger
 	conn         *connection
-	// admitted is set once a Pod like ours was seen to pass the cluster's
-	// admission.
-	admitted atomic.Bool
+	// permitted is set once every right was seen to be there, admitted once a Pod
+	// like ours was seen to pass the cluster's admission.
+	permitted, admitted atomic.Bool
 }
 
 var (

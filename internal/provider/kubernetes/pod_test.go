@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 	"go.yaml.in/yaml/v3"
@@ -227,6 +228,18 @@ func TestIDs(t *testing.T) {
 		_, err := p.parseID(provider.OpGet, id)
 		if !errors.Is(err, provider.Permanent) || provider.ReasonOf(err) != provider.ReasonMalformedID {
 			t.Errorf("%q: %v", id, err)
+		}
+	}
+}
+
+// What is said of a Pod ends up in texts that have to be UTF-8.
+func TestLongReasonsAreText(t *testing.T) {
+	t.Parallel()
+	for n := range 4 {
+		pod := &corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse,
+			Reason: corev1.PodReasonUnschedulable, Message: strings.Repeat("x", n) + strings.Repeat("\u2014", maxWhy)}}}}
+		if why := whyPending(pod); !utf8.ValidString(why) || len(why) > maxWhy || len(why) < maxWhy-3 {
+			t.Errorf("%d bytes: %q", len(why), why)
 		}
 	}
 }

@@ -101,7 +101,13 @@ func checkImage(value string) error {
 }
 
 func (c *problems) resources(field string, r Resources) corev1.ResourceRequirements {
-	return corev1.ResourceRequirements{Requests: c.quantities(field+".requests", r.Requests), Limits: c.quantities(field+".limits", r.Limits)}
+	out := corev1.ResourceRequirements{Requests: c.quantities(field+".requests", r.Requests), Limits: c.quantities(field+".limits", r.Limits)}
+	for name, want := range out.Requests {
+		if limit, ok := out.Limits[name]; ok && want.Cmp(limit) > 0 {
+			c.bad("%s.requests.%s: %q: want at most the limit, %q", field, name, want.String(), limit.String())
+		}
+	}
+	return out
 }
 
 func (c *problems) quantities(field string, m map[string]string) corev1.ResourceList {

@@ -3,6 +3,8 @@ package kubernetes
 import (
 	"cmp"
 	"context"
+	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -44,9 +46,10 @@ func (p *Provider) stateOf(ctx context.Context, pod *corev1.Pod, id provider.Ins
 	case corev1.PodPending, "":
 		raw = cmp.Or(whyPending(pod), phase, string(corev1.PodPending))
 	case corev1.PodRunning:
-		// A container that waits for its next start, or is between two, serves
-		// nobody now. It is started again at the same address, so it is not gone.
-		if why := whyNotUp(pod); why != "" {
+		// A proxy that waits for its next start, or is between two, serves nobody
+		// now. It is started again at the same address, so it is not gone. What a
+		// webhook has put beside it is not asked: the probe tells whether it matters.
+		if why := whyNotUp(proxyStatus(pod)); why != "" {
 			state, raw = provider.StateProvisioning, why
 		}
 	}
@@ -66,15 +69,21 @@ func whyPending(pod *corev1.Pod) string {
 			if c.Message != "" {
 				why += ": " + c.Message
 			}
-			return why[:min(len(why), maxWhy)]
+			// A character that is cut in two would make no text of the whole.
+			return strings.ToValidUTF8(why[:min(len(why), maxWhy)], "")
 		}
 	}
-	return whyNotUp(pod)
+	return whyNotUp(append(slices.Clone(pod.Status.InitContainerStatuses), pod.Status.ContainerStatuses...))
 }
 
-// whyNotUp is what keeps the container from running, empty when nothing does.
-func whyNotUp(pod *corev1.Pod) string {
-	for _, s := range append(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses...) {
+// proxyStatus is what is known of the proxy's own container.
+func proxyStatus(pod *corev1.Pod) []corev1.ContainerStatus {
+	return slices.DeleteFunc(slices.Clone(pod.Status.ContainerStatuses), func(s corev1.ContainerStatus) bool { return s.Name != ContainerName })
+}
+
+// whyNotUp is what keeps containers from running, empty when nothing does.
+func whyNotUp(containers []corev1.ContainerStatus) string {
+	for _, s := range containers {
 		switch {
 		case s.State.Waiting != nil && s.State.Waiting.Reason != "":
 			return s.State.Waiting.Reason // ContainerCreating, ImagePullBackOff, CrashLoopBackOff ...

@@ -248,6 +248,10 @@ func (s *Sim) delete(w http.ResponseWriter, r *http.Request, t target) {
 		writeStatus(w, about(failure(http.StatusConflict, metav1.StatusReasonConflict, otherUID(t, *p.UID, o.GetUID())), t.resource, t.name))
 		return
 	}
+	if len(opts.DryRun) > 0 {
+		writeJSON(w, http.StatusOK, shown(r, t.resource, o))
+		return
+	}
 	if pod, ok := o.(*corev1.Pod); ok {
 		if pod, left := graceful(pod, opts.GracePeriodSeconds); left {
 			if pod != o {
@@ -283,7 +287,7 @@ func graceful(pod *corev1.Pod, asked *int64) (_ *corev1.Pod, left bool) {
 	if asked != nil {
 		grace = *asked
 	}
-	if pod.Spec.NodeName == "" || pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded || grace == 0 && asked != nil {
+	if pod.Spec.NodeName == "" || pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded || grace == 0 {
 		return pod, false
 	}
 	grace = max(grace, 1)

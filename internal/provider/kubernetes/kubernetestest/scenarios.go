@@ -46,6 +46,11 @@ func Scenarios() []Scenario {
 		{"the rights and the namespace are checked", checks},
 		{"what an API server without its rights says", startingServer},
 		{"an answer of somebody in between", gateway},
+		{"a part whose owner is not learned is no conflict", unknownOwner},
+		{"a part that is refused at a later attempt leaves nothing", refusedLater},
+		{"a container that was put beside the proxy decides nothing", sidecar},
+		{"what holds the cluster is not found", nothingToHoldIt},
+		{"each right is checked", missingRights},
 	}
 }
 
