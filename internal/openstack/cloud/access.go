@@ -11,6 +11,7 @@ import (
 	"cmp"
 	"crypto/tls"
 	"net/url"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -116,12 +117,16 @@ func (t *Target) checkAuth(typeName string, bad func(format string, args ...any)
 		return
 	case (u.Scheme != "https" && u.Scheme != "http") || u.Host == "" || u.User != nil || u.RawQuery != "":
 		bad("auth.url: %q is no base URL: want one such as https://cloud.example.com:5000/v3", u.Redacted())
+	case strings.HasPrefix(path.Base(u.Path), "v2"):
+		bad("auth.url: %q: is of version 2, which is gone: want one such as https://cloud.example.com:5000/v3", u.Redacted())
 	}
 	ao := a.auth
 	app := ao.ApplicationCredentialID != "" || ao.ApplicationCredentialName != ""
 	switch {
 	case app && t.Auth.ApplicationCredentialSecret == "" && ao.ApplicationCredentialSecret == "":
 		bad("auth.applicationCredentialSecret: is required with an application credential: the name of a secret")
+	case app && t.Auth.Password != "":
+		bad("auth.password: goes with a user, and this is an application credential: want auth.applicationCredentialSecret")
 	case !app && ao.TokenID == "" && ao.Username == "" && ao.UserID == "":
 		bad("auth.username: is required, or auth.userID, or auth.applicationCredentialID")
 	case !app && ao.TokenID == "" && t.Auth.Password == "" && ao.Password == "":

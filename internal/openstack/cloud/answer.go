@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -217,7 +218,22 @@ func Stable(err error) error {
 	if kind != "" {
 		kind = ", " + kind
 	}
+	var after *gophercloud.ErrErrorAfterReauthentication
+	var e gophercloud.ErrUnexpectedResponseCode
+	if errors.As(err, &after) && a.Status == http.StatusUnauthorized && errors.As(err, &e) {
+		return fmt.Errorf("the login is good and %s %s is refused all the same (401): do the access rules of the credential leave it out?",
+			e.Method, pathOf(e.URL))
+	}
 	return fmt.Errorf("%s (%d%s)", cmp.Or(a.Text, http.StatusText(a.Status), "no message"), a.Status, kind)
+}
+
+// pathOf is the path of a URL, without what is asked for.
+func pathOf(text string) string {
+	u, err := url.Parse(text)
+	if err != nil {
+		return "the request"
+	}
+	return u.Path
 }
 
 // LoginError is a login that failed, with a text that is safe to show.

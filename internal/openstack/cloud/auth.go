@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/gophercloud/gophercloud/v2"
-	"github.com/gophercloud/gophercloud/v2/openstack/config/clouds"
 
 	"github.com/tollgate-dev/tollgate/internal/provider"
 )
@@ -35,8 +34,9 @@ func (o *Access) read() (login, error) {
 	case cloud != "":
 		a, err = o.fromClouds(cloud)
 	case os.Getenv("OS_AUTH_URL") != "":
-		a = fromEnv(os.Getenv)
-		a.tls, err = tlsFor(o.CAFile, os.Getenv("OS_CACERT"))
+		if a, err = fromEnv(os.Getenv); err == nil {
+			a.tls, err = tlsFor(o.CAFile, os.Getenv("OS_CACERT"))
+		}
 	default:
 		return login{}, errors.New("auth.url: is required unless cloud, OS_CLOUD or OS_AUTH_URL is set")
 	}
@@ -44,7 +44,7 @@ func (o *Access) read() (login, error) {
 		return login{}, err
 	}
 	if a.tls == nil {
-		if a.tls, err = tlsFor(o.CAFile, ""); err != nil {
+		if a.tls, err = tlsFor(o.CAFile, os.Getenv("OS_CACERT")); err != nil {
 			return login{}, err
 		}
 	}
@@ -53,23 +53,8 @@ func (o *Access) read() (login, error) {
 	return a, nil
 }
 
-func (o *Access) fromClouds(cloud string) (login, error) {
-	opts := []clouds.ParseOption{clouds.WithCloudName(cloud)}
-	if o.CloudsFile != "" {
-		opts = append(opts, clouds.WithLocations(o.CloudsFile))
-	}
-	if o.CAFile != "" {
-		opts = append(opts, clouds.WithCACertPath(o.CAFile))
-	}
-	ao, eo, tc, err := clouds.Parse(opts...)
-	if err != nil {
-		return login{}, fmt.Errorf("cloud: %w", err)
-	}
-	return login{auth: ao, region: eo.Region, endpoint: string(eo.Availability), tls: tc}, nil
-}
-
 // fromEnv reads the variables that the openstack command reads.
-func fromEnv(env func(string) string) login {
+func fromEnv(env func(string) string) (login, error) {
 	one := func(names ...string) string {
 		for _, n := range names {
 			if v := env(n); v != "" {
@@ -87,14 +72,24 @@ func fromEnv(env func(string) string) login {
 		ApplicationCredentialName:   env("OS_APPLICATION_CREDENTIAL_NAME"),
 		ApplicationCredentialSecret: env("OS_APPLICATION_CREDENTIAL_SECRET"),
 	}
+	// An openrc file that was read after another one leaves what that one had.
+	switch typ := env("OS_AUTH_TYPE"); typ {
+	case "", "v3applicationcredential":
+	case "password", "v3password":
+		ao.ApplicationCredentialID, ao.ApplicationCredentialName, ao.ApplicationCredentialSecret = "", "", ""
+	default:
+		return login{}, fmt.Errorf("OS_AUTH_TYPE: %q: want one of password, v3password, v3applicationcredential", typ)
+	}
 	if ao.DomainID == "" && ao.DomainName == "" {
 		ao.DomainID = cmp.Or(env("OS_DEFAULT_DOMAIN"), "default")
 	}
-	if ao.TenantID == "" && ao.TenantName != "" {
+	if trust := env("OS_TRUST_ID"); trust != "" {
+		ao.Scope = &gophercloud.AuthScope{TrustID: trust}
+	} else if ao.TenantID == "" && ao.TenantName != "" {
 		ao.Scope = &gophercloud.AuthScope{ProjectName: ao.TenantName,
 			DomainID: one("OS_PROJECT_DOMAIN_ID"), DomainName: env("OS_PROJECT_DOMAIN_NAME")}
 	}
-	return login{auth: ao, region: env("OS_REGION_NAME"), endpoint: one("OS_INTERFACE", "OS_ENDPOINT_TYPE")}
+	return login{auth: ao, region: env("OS_REGION_NAME"), endpoint: one("OS_INTERFACE", "OS_ENDPOINT_TYPE")}, nil
 }
 
 // over lays the configuration's credentials over others. Naming a user, a
@@ -119,8 +114,11 @@ func (a Auth) over(ao *gophercloud.AuthOptions) {
 }
 
 // complete fills in what people leave out, and drops what the identity service
-// would refuse beside something else.
+// would refuse beside something else, or the library would take before it.
 func complete(ao *gophercloud.AuthOptions) {
+	if ao.ApplicationCredentialID != "" || ao.ApplicationCredentialName != "" {
+		ao.Password, ao.TokenID = "", ""
+	}
 	switch {
 	case ao.ApplicationCredentialID != "":
 		ao.Username, ao.UserID, ao.DomainID, ao.DomainName, ao.Scope = "", "", "", "", nil

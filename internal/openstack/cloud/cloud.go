@@ -74,12 +74,21 @@ func (c *Cloud) newClient(cfg Config) *gophercloud.ProviderClient {
 		base = cfg.Wrap(base)
 	}
 	client, _ := openstack.NewClient(c.target.auth.IdentityEndpoint) // it only fails on a URL, and that was checked
-	client.HTTPClient = http.Client{Timeout: c.target.CallTimeout, Transport: telemetry.Transport(base)}
+	client.HTTPClient = http.Client{Timeout: c.target.CallTimeout, Transport: telemetry.Transport(base), CheckRedirect: stayThere}
 	client.UserAgent.Prepend("tollgate")
 	client.UseTokenLock()
 	client.ReauthFunc = func(ctx context.Context) error { _, err := c.logIn(ctx); return err }
 	client.ReauthBeforeTokenExpiration = renewBefore
 	return client
+}
+
+// stayThere follows redirects within a service only: elsewhere they would carry the
+// token, or the credentials of a login.
+func stayThere(r *http.Request, via []*http.Request) error {
+	if from := via[len(via)-1].URL; len(via) >= 5 || r.URL.Host != from.Host || r.URL.Scheme != from.Scheme {
+		return http.ErrUseLastResponse
+	}
+	return nil
 }
 
 // Connect returns the session, and logs in first if there is none.
