@@ -1,6 +1,7 @@
 package openstack
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -8,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/gophercloud/gophercloud/v2"
 
 	"github.com/tollgate-dev/tollgate/internal/gate"
 	"github.com/tollgate-dev/tollgate/internal/openstack/cloud"
@@ -91,6 +94,16 @@ func (p *Provider) resolve(ctx context.Context, r *region, pl provider.Placement
 			return place{}, err
 		}
 	}
+	if p.opt.Volume.SizeGB > 0 && r.Volume != nil {
+		if out.volume, err = p.volumeZone(ctx, r, out.zone); err != nil {
+			return place{}, err
+		}
+	}
+	if p.opt.KeyName != "" {
+		if err := p.checkKey(ctx, r, p.opt.KeyName); err != nil {
+			return place{}, err
+		}
+	}
 	if out.network, err = p.network(ctx, r, "network", "networks", p.opt.Network, nil); err != nil {
 		return place{}, err
 	}
@@ -117,8 +130,9 @@ func (p *Provider) resolve(ctx context.Context, r *region, pl provider.Placement
 }
 
 type named struct {
-	ID   string `json:"id"`
-	Name string `json:"name"`
+	ID      string `json:"id"`
+	Name    string `json:"name"`
+	Project string `json:"project_id"`
 }
 
 func (p *Provider) flavor(ctx context.Context, r *region, field, name string) (string, error) {
@@ -190,34 +204,74 @@ func (p *Provider) imageID(ctx context.Context, r *region, field, name string) (
 
 func (p *Provider) checkZone(ctx context.Context, r *region, field, name string) error {
 	_, err := r.catalog.id(ctx, "zone", name, func() (string, error) {
-		var doc struct {
-			Zones *[]struct {
-				Name  string `json:"zoneName"`
-				State struct {
-					Available bool `json:"available"`
-				} `json:"zoneState"`
-			} `json:"availabilityZoneInfo"`
-		}
-		if _, err := r.Compute.Get(ctx, r.Compute.ServiceURL("os-availability-zone"), &doc, nil); err != nil {
-			return "", err
-		}
-		if doc.Zones == nil {
-			return "", cloud.ErrAnswer
-		}
-		var names []string
-		for _, z := range *doc.Zones {
-			if z.Name == name {
-				return name, nil
-			}
-			names = append(names, z.Name)
+		names, err := zones(ctx, r.Compute)
+		if err != nil || slices.Contains(names, name) {
+			return name, err
 		}
 		return "", cloud.BadPlace(field, name, "there is no such availability zone: want one of "+some(names))
 	})
 	return err
 }
 
-// network finds something of the network service by its name or id. A name that
-// several have is refused: which one is meant cannot be told.
+// zones are the names of a service's availability zones.
+func zones(ctx context.Context, service *gophercloud.ServiceClient) ([]string, error) {
+	var doc struct {
+		Zones *[]struct {
+			Name string `json:"zoneName"`
+		} `json:"availabilityZoneInfo"`
+	}
+	if _, err := service.Get(ctx, service.ServiceURL("os-availability-zone"), &doc, nil); err != nil {
+		return nil, err
+	}
+	if doc.Zones == nil {
+		return nil, cloud.ErrAnswer
+	}
+	var names []string
+	for _, z := range *doc.Zones {
+		names = append(names, z.Name)
+	}
+	return names, nil
+}
+
+// volumeZone is the zone of a volume: the configured one, or the server's if the
+// volume service has it too. Clouds may refuse disks from another zone.
+func (p *Provider) volumeZone(ctx context.Context, r *region, server string) (string, error) {
+	name := cmp.Or(p.opt.Volume.Zone, server)
+	if name == "" {
+		return "", nil
+	}
+	return r.catalog.id(ctx, "volume zone", name, func() (string, error) {
+		names, err := zones(ctx, r.Volume)
+		switch {
+		case err == nil && slices.Contains(names, name):
+			return name, nil
+		case p.opt.Volume.Zone == "" && (err == nil || cloud.StatusOf(err) == http.StatusForbidden || cloud.NotThere(err)):
+			return "", nil
+		case err != nil:
+			return "", err
+		}
+		return "", cloud.BadPlace("volume.zone", name, "the volume service has no such availability zone: want one of "+some(names))
+	})
+}
+
+// checkKey looks for a key pair. Who may not look is told later.
+func (p *Provider) checkKey(ctx context.Context, r *region, name string) error {
+	_, err := r.catalog.id(ctx, "key pair", name, func() (string, error) {
+		_, err := r.Compute.Get(ctx, r.Compute.ServiceURL("os-keypairs", url.PathEscape(name)), &struct{}{}, nil)
+		switch {
+		case cloud.NotThere(err):
+			return "", cloud.BadPlace("keyName", name, "this user has no such key pair: they belong to users, not to projects")
+		case err != nil && cloud.StatusOf(err) != http.StatusForbidden:
+			return "", err
+		}
+		return name, nil
+	})
+	return err
+}
+
+// network finds something of the network service by its name or id. Of several with
+// the name the project's own is meant, if that is one: an admin sees those of others.
+// Else the name is refused: which one is meant cannot be told.
 func (p *Provider) network(ctx context.Context, r *region, field, path, name string, more url.Values) (string, error) {
 	return r.catalog.id(ctx, path+more.Encode(), name, func() (string, error) {
 		for _, key := range []string{"name", "id"} {
@@ -233,6 +287,9 @@ func (p *Provider) network(ctx context.Context, r *region, field, path, name str
 				return "", err
 			}
 			all = slices.DeleteFunc(all, func(n named) bool { return n.Name != name && n.ID != name })
+			if own := slices.DeleteFunc(slices.Clone(all), func(n named) bool { return n.Project != r.project }); len(own) == 1 {
+				all = own
+			}
 			switch {
 			case len(all) == 1:
 				return all[0].ID, nil

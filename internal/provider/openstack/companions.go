@@ -58,7 +58,7 @@ func (p *Provider) companions(ctx context.Context, r *region, sel provider.Selec
 		out = append(out, c)
 	}
 	// The network service has no filter by the beginning of a description.
-	all, err := cloud.List[port](ctx, r.Network, "ports", "ports", nil, 0)
+	all, err := cloud.List[port](ctx, r.Network, "ports", "ports", r.own(nil), 0)
 	if err != nil {
 		return nil, err
 	}

@@ -55,6 +55,9 @@ type Volume struct {
 	SizeGB int `yaml:"sizeGB"`
 	// Type is the volume type. Default: the cloud's.
 	Type string `yaml:"type"`
+	// Zone is its availability zone. Default: the server's, if the volume service has
+	// one of that name, and else the cloud's.
+	Zone string `yaml:"zone"`
 	// Boot makes it the root disk, with the image on it, for flavors without a
 	// disk. Otherwise it is an empty second disk.
 	Boot bool `yaml:"boot"`
@@ -109,8 +112,8 @@ func (o *options) checkParts(c *check) {
 	switch v := o.Volume; {
 	case v.SizeGB < 0 || v.SizeGB > 16_384:
 		c.bad("volume.sizeGB: %d: want 1 to 16384, or leave it out for none", v.SizeGB)
-	case v.SizeGB == 0 && (v.Type != "" || v.Boot):
-		c.bad("volume.sizeGB: is required with volume.type and volume.boot")
+	case v.SizeGB == 0 && (v.Type != "" || v.Zone != "" || v.Boot):
+		c.bad("volume.sizeGB: is required with volume.type, volume.zone and volume.boot")
 	}
 	switch {
 	case o.PageSize == 0:

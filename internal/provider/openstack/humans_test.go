@@ -201,3 +201,22 @@ func TestDeleteLeftInTheMiddle(t *testing.T) {
 		t.Errorf("%s is left", got)
 	}
 }
+
+// A create that was cut off before the configuration was put right goes on with the
+// right one: not with the port that is left.
+func TestPortOfAnotherConfiguration(t *testing.T) {
+	t.Parallel()
+	b := openstacktest.NewBackend(t, quick())
+	req := request("proxy-a")
+	down := b.Add(openstacksim.Fault{Kind: openstacksim.FaultAnswer, Method: http.MethodPost, Path: "/servers", Status: 500, Message: "Unexpected API Error."})
+	if _, err := open(t, b, everything).Create(t.Context(), req); provider.ClassOf(err) != provider.Transient {
+		t.Fatal(err)
+	}
+	down()
+	wrong := ids(b, "port")[0]
+	id := create(t, open(t, b, func(o *openstack.Options) { everything(o); o.Network = "public" }), req)
+	waitRunning(t, open(t, b, nil), id)
+	if got := ids(b, "port"); len(got) != 1 || got[0] == wrong || count(b) != complete {
+		t.Errorf("the ports are %v, the first was %s; there is %s", got, wrong, count(b))
+	}
+}

@@ -31,6 +31,22 @@ type port struct {
 	Description string `json:"description"`
 	Device      string `json:"device_id"`
 	Created     string `json:"created_at"`
+	Network     string `json:"network_id"`
+	Fixed       []struct {
+		Subnet string `json:"subnet_id"`
+	} `json:"fixed_ips"`
+	Groups []string `json:"security_groups"`
+}
+
+// fits reports whether a port is where the configuration says, and guarded by it.
+func (p port) fits(pl place) bool {
+	// The network service may add addresses of other subnets, those of IPv6.
+	there := pl.subnet == ""
+	for _, f := range p.Fixed {
+		there = there || f.Subnet == pl.subnet
+	}
+	return there && p.Network == pl.network && (len(pl.groups) == 0 ||
+		slices.Equal(slices.Sorted(slices.Values(p.Groups)), slices.Compact(slices.Sorted(slices.Values(pl.groups)))))
 }
 
 func (p port) label() label { l, _ := parseLabel(p.Description); return l }
@@ -71,7 +87,7 @@ func (v volume) server() string {
 
 // portsOf lists the ports of an instance, the one that stays first.
 func (p *Provider) portsOf(ctx context.Context, r *region, instance string) ([]port, error) {
-	all, err := cloud.List[port](ctx, r.Network, "ports", "ports", url.Values{"name": {namePort(instance)}}, 0)
+	all, err := cloud.List[port](ctx, r.Network, "ports", "ports", r.own(url.Values{"name": {namePort(instance)}}), 0)
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +101,7 @@ func (p *Provider) portsOf(ctx context.Context, r *region, instance string) ([]p
 // addresses lists floating IPs: none where the network service has no routers and
 // does not know the word.
 func (p *Provider) addresses(ctx context.Context, r *region, q url.Values) ([]floatingIP, error) {
-	all, err := cloud.List[floatingIP](ctx, r.Network, "floatingips", "floatingips", q, 0)
+	all, err := cloud.List[floatingIP](ctx, r.Network, "floatingips", "floatingips", r.own(q), 0)
 	if cloud.TypeOf(err) == cloud.TypeNoResource && cloud.NotThere(err) {
 		return nil, nil
 	}
@@ -163,9 +179,15 @@ func (p *Provider) ensurePort(ctx context.Context, r *region, o order, m *made) 
 		return "", err
 	}
 	for _, x := range there {
-		if x.label().marks.SameOwner(o.req.Marks) {
+		switch {
+		case !x.label().marks.SameOwner(o.req.Marks):
+		case x.Device != "" || x.fits(o.place):
 			m.port = x.ID
 			return x.Device, nil
+		default: // of an attempt before the configuration was changed
+			if err := p.dropPort(ctx, r, x.ID); err != nil {
+				return "", err
+			}
 		}
 	}
 	opts := ports.CreateOpts{NetworkID: o.place.network, Name: namePort(o.req.Name), Description: o.label().String()}

@@ -45,7 +45,7 @@ func (s *Sim) build(r *region, x *server) {
 		}
 	}
 	made.finish(s.now(), false)
-	x.status, x.launched, x.zone = "ACTIVE", s.now(), zoneName
+	x.status, x.launched, x.zone = "ACTIVE", s.now(), s.home(x)
 }
 
 // halt ends what runs behind a server.
@@ -102,8 +102,19 @@ func (c *call) limits() {
 }
 
 func (c *call) zones() {
-	c.answer(http.StatusOK, map[string]any{"availabilityZoneInfo": []any{
-		map[string]any{"zoneName": zoneName, "zoneState": map[string]any{"available": true}, "hosts": nil}}})
+	c.answer(http.StatusOK, map[string]any{"availabilityZoneInfo": each(c.sim.opt.Zones, func(name string) any {
+		return map[string]any{"zoneName": name, "zoneState": map[string]any{"available": true}, "hosts": nil}
+	})})
+}
+
+// getKey is one of the user's key pairs.
+func (c *call) getKey() {
+	name := c.r.PathValue("name")
+	if !slices.Contains(c.sim.opt.Keys, name) {
+		c.fail(http.StatusNotFound, "itemNotFound", "Keypair %s not found for user %s", name, c.user)
+		return
+	}
+	c.answer(http.StatusOK, map[string]any{"keypair": map[string]any{"name": name, "user_id": c.user, "type": "ssh"}})
 }
 
 func (c *call) listFlavors() {

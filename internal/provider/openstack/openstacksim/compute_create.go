@@ -79,13 +79,17 @@ func (c *call) createServer() {
 		bad("Can not find requested image")
 		return
 	}
-	if req.Zone != "" && req.Zone != zoneName {
+	if req.Zone != "" && !slices.Contains(c.sim.opt.Zones, req.Zone) {
 		bad("The requested availability zone is not available")
+		return
+	}
+	if req.KeyName != "" && !slices.Contains(c.sim.opt.Keys, req.KeyName) {
+		bad("Invalid key_name provided.")
 		return
 	}
 	now := c.sim.now()
 	x := &server{id: uuid.NewString(), name: req.Name, project: c.project, user: c.user, status: "BUILD", task: "scheduling", metadata: req.Metadata, tags: tags,
-		flavor: r.flavors[fl], image: req.Image, userData: data, keyName: req.KeyName, configDrive: req.Drive, created: now, updated: now,
+		flavor: r.flavors[fl], image: req.Image, userData: data, keyName: req.KeyName, asked: req.Zone, configDrive: req.Drive, created: now, updated: now,
 		placed: now.Add(c.sim.opt.BuildTime / 2), due: now.Add(c.sim.opt.BuildTime)}
 	if !c.givePorts(x, req) || !c.giveDisks(x, req) {
 		return
@@ -101,7 +105,7 @@ func (c *call) createServer() {
 	for _, d := range req.Disks {
 		if d.Source == "image" && d.Destination == "volume" {
 			v := &volume{id: uuid.NewString(), project: c.project, user: c.user, status: "creating", size: max(d.Size, 1), image: d.UUID,
-				bootable: true, created: now, due: now.Add(c.sim.opt.VolumeTime)}
+				zone: c.sim.opt.VolumeZones[0], bootable: true, created: now, due: now.Add(c.sim.opt.VolumeTime)}
 			r.volumes = append(r.volumes, v)
 			x.volumes = append(x.volumes, attached{v.id, d.Delete})
 		}
@@ -161,6 +165,10 @@ func (c *call) giveDisks(x *server, req createRequest) bool {
 		v := c.volume(d.UUID)
 		if v == nil || v.status != "available" {
 			c.fail(http.StatusBadRequest, "badRequest", "Block Device Mapping is Invalid: failed to get volume %s.", d.UUID)
+			return false
+		}
+		if c.sim.opt.ZonesApart && req.Zone != "" && v.zone != req.Zone {
+			c.fail(http.StatusBadRequest, "badRequest", "The instance and volume are not in the same availability_zone.")
 			return false
 		}
 		x.volumes = append(x.volumes, attached{v.id, d.Delete})

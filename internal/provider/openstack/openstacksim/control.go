@@ -13,7 +13,7 @@ func (s *Sim) PlaceServer(regionName, name string, metadata map[string]string, t
 	defer s.mu.Unlock()
 	r := s.regions[regionName]
 	x := &server{id: uuid.NewString(), name: name, project: s.project.id, user: "demo", status: "ACTIVE", metadata: metadata, tags: tags, created: s.now(), updated: s.now(),
-		flavor: r.flavors[0], zone: zoneName, launched: s.now()}
+		flavor: r.flavors[0], zone: s.opt.Zones[0], launched: s.now()}
 	x.actions = []*action{{name: "create", request: "req-" + uuid.NewString(), user: "demo", project: x.project, start: s.now(),
 		event: "compute__do_build_and_run_instance"}}
 	x.actions[0].finish(s.now(), false)

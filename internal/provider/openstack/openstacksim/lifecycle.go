@@ -178,7 +178,7 @@ func (s *Sim) halfway(r *region, x *server, w work) {
 		x.task = "shelving_offloading"
 		s.rest(r, x, "SHELVED")
 	case name == "unshelve" && x.status == "SHELVED_OFFLOADED":
-		x.task, x.zone = "spawning", zoneName
+		x.task, x.zone = "spawning", s.home(x)
 	default:
 		return
 	}
@@ -210,7 +210,7 @@ func (s *Sim) done(r *region, x *server, w work) {
 			to = w.from
 		}
 	case "unshelve":
-		x.zone = zoneName
+		x.zone = s.home(x)
 		if w.from == "SHELVED_OFFLOADED" {
 			x.launched = s.now()
 		}

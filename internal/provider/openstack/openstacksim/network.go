@@ -14,6 +14,7 @@ import (
 type port struct {
 	id, project, name, description, device, mac string
 	address                                     netip.Addr
+	network                                     string // "" for the first
 	groups                                      []string
 	created                                     time.Time
 }
@@ -83,10 +84,35 @@ func (c *call) listSubnets() {
 	})
 }
 
+// group is a security group. Each project has one of the name default, and an admin
+// sees them all.
+type group struct {
+	object
+	project string
+}
+
 func (c *call) listGroups() {
-	all(c, "security_groups", []object{c.region.group}, named, func(o object) map[string]string {
-		return map[string]string{"id": o.id, "name": o.name}
+	list := []group{{c.region.group, c.project}}
+	if c.admin {
+		for _, p := range append([]object{c.sim.project}, c.sim.projects...) {
+			if p.id != c.project {
+				id := uuid.NewSHA1(uuid.NameSpaceOID, []byte(c.region.name+p.id)).String()
+				list = append([]group{{object{id, c.region.group.name}, p.id}}, list...)
+			}
+		}
+	}
+	all(c, "security_groups", list, func(g group) map[string]any {
+		return map[string]any{"id": g.id, "name": g.name, "project_id": g.project, "tenant_id": g.project}
+	}, func(g group) map[string]string {
+		return map[string]string{"id": g.id, "name": g.name, "project_id": g.project, "tenant_id": g.project}
 	})
+}
+
+func (c *call) networkOf(p *port) string {
+	if p.network == "" {
+		return c.region.network.id
+	}
+	return p.network
 }
 
 func (c *call) showPort(p *port) map[string]any {
@@ -94,7 +120,7 @@ func (c *call) showPort(p *port) map[string]any {
 	if p.device != "" {
 		owner = "compute:nova"
 	}
-	return map[string]any{"id": p.id, "name": p.name, "description": p.description, "network_id": c.region.network.id, "status": "ACTIVE",
+	return map[string]any{"id": p.id, "name": p.name, "description": p.description, "network_id": c.networkOf(p), "status": "ACTIVE",
 		"device_id": p.device, "device_owner": owner, "mac_address": p.mac, "admin_state_up": true, "tags": []string{},
 		"fixed_ips":       []any{map[string]any{"subnet_id": c.region.subnet.id, "ip_address": p.address.String()}},
 		"security_groups": p.groups, "created_at": seconds(p.created), "updated_at": seconds(p.created), "project_id": p.project, "tenant_id": p.project}
@@ -103,7 +129,7 @@ func (c *call) showPort(p *port) map[string]any {
 func (c *call) listPorts() {
 	list := slices.DeleteFunc(slices.Clone(c.region.ports), func(p *port) bool { return !c.sees(p.project) })
 	all(c, "ports", list, c.showPort, func(p *port) map[string]string {
-		return map[string]string{"id": p.id, "name": p.name, "description": p.description, "device_id": p.device, "network_id": c.region.network.id,
+		return map[string]string{"id": p.id, "name": p.name, "description": p.description, "device_id": p.device, "network_id": c.networkOf(p),
 			"project_id": p.project, "tenant_id": p.project}
 	})
 }
@@ -141,6 +167,7 @@ func (c *call) createPort() {
 		c.neutron(http.StatusConflict, "IpAddressGenerationFailure", "No more IP addresses available on network %s.", req.Network)
 		return
 	}
+	p.network = req.Network
 	if p.groups = req.Groups; p.groups == nil {
 		p.groups = []string{c.region.group.id}
 	}

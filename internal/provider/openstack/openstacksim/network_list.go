@@ -38,7 +38,7 @@ var sortable = []string{"id", "name", "status", "description", "floating_ip_addr
 var filterable = map[string][]string{
 	"networks":        {"id", "name", "router:external"},
 	"subnets":         {"id", "name", "network_id"},
-	"security_groups": {"id", "name"},
+	"security_groups": {"id", "name", "project_id", "tenant_id"},
 	"ports":           {"id", "name", "description", "device_id", "network_id", "project_id", "tenant_id"},
 	"floatingips": {"id", "description", "port_id", "floating_network_id", "floating_ip_address", "status", "project_id",
 		"tenant_id"},

@@ -1,6 +1,7 @@
 package openstacksim
 
 import (
+	"cmp"
 	"slices"
 	"time"
 )
@@ -154,17 +155,18 @@ type savedPort struct {
 	Device      string    `json:"device,omitempty"`
 	MAC         string    `json:"mac"`
 	Address     string    `json:"address"`
+	Network     string    `json:"network,omitempty"`
 	Groups      []string  `json:"groups,omitempty"`
 	Created     time.Time `json:"created"`
 }
 
 func savePort(p *port) savedPort {
-	return savedPort{p.id, p.project, p.name, p.description, p.device, p.mac, p.address.String(), p.groups, p.created}
+	return savedPort{p.id, p.project, p.name, p.description, p.device, p.mac, p.address.String(), p.network, p.groups, p.created}
 }
 
 func (p savedPort) port() *port {
 	return &port{id: p.ID, project: p.Project, name: p.Name, description: p.Description, device: p.Device, mac: p.MAC, address: parseAddr(p.Address),
-		groups: p.Groups, created: p.Created}
+		network: p.Network, groups: p.Groups, created: p.Created}
 }
 
 type savedFloating struct {
@@ -202,17 +204,18 @@ type savedVolume struct {
 	Created    time.Time         `json:"created"`
 	Updated    time.Time         `json:"updated,omitzero"`
 	Due        time.Time         `json:"due,omitzero"`
+	Zone       string            `json:"zone,omitempty"`
 	Attached   time.Time         `json:"attached,omitzero"`
 	Attachment string            `json:"attachment,omitempty"`
 }
 
 func saveVolume(v *volume) savedVolume {
 	return savedVolume{v.id, v.name, v.project, v.user, v.status, v.server, v.typ, v.image, v.size, v.wanted, v.bootable, v.metadata, v.created,
-		v.updated, v.due, v.attached, v.attachment}
+		v.updated, v.due, v.zone, v.attached, v.attachment}
 }
 
 func (v savedVolume) volume() *volume {
 	return &volume{id: v.ID, name: v.Name, project: v.Project, user: v.User, status: v.Status, server: v.Server, typ: v.Type, image: v.Image,
 		size: v.Size, wanted: v.Wanted, bootable: v.Bootable, metadata: v.Metadata, created: v.Created, updated: v.Updated, due: v.Due,
-		attached: v.Attached, attachment: v.Attachment}
+		zone: cmp.Or(v.Zone, zoneName), attached: v.Attached, attachment: v.Attachment}
 }

@@ -38,6 +38,7 @@ func (s *Sim) routes() {
 	}{
 		{compute, "GET", "v2.1/limits", (*call).limits},
 		{compute, "GET", "v2.1/os-availability-zone", (*call).zones},
+		{compute, "GET", "v2.1/os-keypairs/{name}", (*call).getKey},
 		{compute, "GET", "v2.1/flavors/detail", (*call).listFlavors},
 		{compute, "GET", "v2.1/flavors/{id}/os-extra_specs", func(c *call) { c.answer(http.StatusOK, map[string]any{"extra_specs": map[string]any{}}) }},
 		{compute, "POST", "v2.1/servers", (*call).createServer},
@@ -63,6 +64,7 @@ func (s *Sim) routes() {
 		{network, "GET", "v2.0/floatingips/{id}", (*call).getFloating},
 		{network, "PUT", "v2.0/floatingips/{id}", (*call).updateFloating},
 		{network, "DELETE", "v2.0/floatingips/{id}", (*call).deleteFloating},
+		{volume, "GET", "v3/os-availability-zone", (*call).volumeZones},
 		{volume, "GET", "v3/volumes/detail", (*call).listVolumes},
 		{volume, "POST", "v3/volumes", (*call).createVolume},
 		{volume, "GET", "v3/volumes/{id}", (*call).getVolume},

@@ -33,6 +33,7 @@ type server struct {
 	doomed              bool // deleted while it was built
 	wasOff              bool // before a resize
 	keyName             string
+	asked               string // the zone that the create has asked for
 	work                *work
 	actions             []*action // the newest first
 }
@@ -61,6 +62,14 @@ func (x *server) power() int {
 		return powers["SHUTOFF"]
 	}
 	return powers[x.status]
+}
+
+// home is the zone that a host is found in.
+func (s *Sim) home(x *server) string {
+	if x.asked != "" {
+		return x.asked
+	}
+	return s.opt.Zones[0]
 }
 
 // runs reports whether its guest runs.
@@ -104,7 +113,7 @@ func (s *Sim) tick() {
 	for _, r := range s.regions {
 		for _, x := range slices.Clone(r.servers) {
 			if x.scheduling() && !now.Before(x.placed) {
-				x.task, x.zone, x.updated = "spawning", zoneName, now
+				x.task, x.zone, x.updated = "spawning", s.home(x), now
 				x.actions[len(x.actions)-1].begin(now)
 			}
 			switch {

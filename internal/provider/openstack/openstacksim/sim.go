@@ -49,6 +49,13 @@ type Options struct {
 	// LooseFilters is a network service that ignores filters that it does not know;
 	// others refuse them, and changed_since with them.
 	LooseFilters bool
+	// Zones are the availability zones of the compute service, VolumeZones those of the
+	// volume service, the first being the default; nova if empty. ZonesApart refuses
+	// volumes of another zone than their server's.
+	Zones, VolumeZones []string
+	ZonesApart         bool
+	// Keys are the names of the user's key pairs.
+	Keys []string
 	// NoVolumes leaves the volume service out of the catalogue.
 	NoVolumes bool
 	// Backend, when set, puts something real behind the servers.
@@ -166,6 +173,12 @@ func New(o Options) *Sim {
 	if o.PageSize == 0 {
 		o.PageSize = 1000
 	}
+	if len(o.Zones) == 0 {
+		o.Zones = []string{zoneName}
+	}
+	if len(o.VolumeZones) == 0 {
+		o.VolumeZones = []string{zoneName}
+	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -279,6 +292,8 @@ type Object struct {
 	UserData []byte
 	// Port of a floating IP, server of a port or volume.
 	On string
+	// Network of a port.
+	Network string
 }
 
 // Objects lists everything of the project in the order of its making.
@@ -294,7 +309,7 @@ func (s *Sim) Objects() []Object {
 				Fault: x.fault, UserData: x.userData})
 		}
 		for _, x := range r.ports {
-			out = append(out, Object{Kind: "port", Region: name, Project: x.project, ID: x.id, Name: x.name, Text: x.description, On: x.device})
+			out = append(out, Object{Kind: "port", Region: name, Project: x.project, ID: x.id, Name: x.name, Text: x.description, On: x.device, Network: x.network})
 		}
 		for _, x := range r.floating {
 			out = append(out, Object{Kind: "floating_ip", Region: name, Project: x.project, ID: x.id, Text: x.description, On: x.port})

@@ -10,6 +10,7 @@ import (
 
 type volume struct {
 	id, name, project, user, status, server, typ, image string
+	zone                                                string
 	size, wanted                                        int // wanted is what it is extended to
 	bootable                                            bool
 	metadata                                            map[string]string
@@ -71,7 +72,7 @@ func (c *call) showVolume(v *volume) any {
 		bootable = "true"
 	}
 	out := map[string]any{"id": v.id, "name": v.name, "status": v.status, "size": v.size, "metadata": meta, "attachments": on, "user_id": v.user,
-		"created_at": micros(v.created), "updated_at": orNull(v.updated), "volume_type": typ, "availability_zone": zoneName,
+		"created_at": micros(v.created), "updated_at": orNull(v.updated), "volume_type": typ, "availability_zone": v.zone,
 		"bootable": bootable, "description": nil, "encrypted": false, "multiattach": false, "snapshot_id": nil, "source_volid": nil,
 		"replication_status": nil, "consistencygroup_id": nil}
 	if c.r.Method == http.MethodGet {
@@ -105,10 +106,25 @@ func (c *call) createVolume() {
 		c.fail(http.StatusBadRequest, "badRequest", "Invalid input received: Invalid volume size provided for create request: %d", req.Size)
 		return
 	}
-	v := &volume{id: uuid.NewString(), name: req.Name, project: c.project, user: c.user, status: "creating", size: req.Size, metadata: req.Metadata,
+	if req.Zone == "" {
+		req.Zone = c.sim.opt.VolumeZones[0]
+	}
+	if !slices.Contains(c.sim.opt.VolumeZones, req.Zone) {
+		c.fail(http.StatusBadRequest, "badRequest", "Invalid input received: Availability zone '%s' is invalid.", req.Zone)
+		return
+	}
+	v := &volume{id: uuid.NewString(), zone: req.Zone, name: req.Name, project: c.project, user: c.user, status: "creating", size: req.Size, metadata: req.Metadata,
 		typ: req.Type, image: req.Image, created: c.sim.now(), due: c.sim.now().Add(c.sim.opt.VolumeTime)}
 	c.region.volumes = append(c.region.volumes, v)
 	c.answer(http.StatusAccepted, map[string]any{"volume": c.showVolume(v)})
+}
+
+// volumeZones are those of the volume service, which need not be the compute
+// service's.
+func (c *call) volumeZones() {
+	c.answer(http.StatusOK, map[string]any{"availabilityZoneInfo": each(c.sim.opt.VolumeZones, func(name string) any {
+		return map[string]any{"zoneName": name, "zoneState": map[string]any{"available": true}}
+	})})
 }
 
 // room checks the quota for so many more GB.
