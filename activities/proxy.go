@@ -146,7 +146,7 @@ func (a *Proxies) Prove(ctx context.Context, in ProbeInput) (ProbeResult, error)
 	if err != nil || r.OK {
 		return r, err
 	}
-	return r, again(ErrNotProven, in.Poll.Std(), fmt.Sprintf("probe of %s:%d: %s: %s", in.IP, in.Port, r.Class, r.Message), r)
+	return r, again(ErrNotProven, in.Poll.Std(), fmt.Sprintf("probe of %s: %s: %s", net.JoinHostPort(in.IP, strconv.Itoa(in.Port)), r.Class, r.Message), r)
 }
 
 // ProbeOnce makes one CONNECT and returns its outcome, which is never an error.

@@ -205,7 +205,7 @@ func (p *proxy) prove(next bool) {
 	poll := max(p.ReadyPoll.Std(), minPoll)
 	var r activities.ProbeResult
 	err := p.call(acts.Prove, p.probe(i, poll), &r,
-		p.until(i, poll, fmt.Sprintf("CONNECT through %s:%d", i.IP, i.Port)), p.interrupted)
+		p.until(i, poll, "CONNECT through "+endpoint(i.IP, i.Port)), p.interrupted)
 	if err != nil {
 		p.notReady(next, nudges, err)
 		return

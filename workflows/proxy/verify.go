@@ -64,7 +64,7 @@ func (p *proxy) verify() {
 	case o.Kind != api.ObservedUnhealthy:
 		return // a false alarm
 	}
-	once.Summary = fmt.Sprintf("seen %s (%s): probe %s:%d", o.Kind, o.Reason, c.IP, c.Port)
+	once.Summary = fmt.Sprintf("seen %s (%s): probe %s", o.Kind, o.Reason, endpoint(c.IP, c.Port))
 	var r activities.ProbeResult
 	if err := p.call(acts.ProbeOnce, p.probe(c, 0), &r, once, p.deleting); err != nil {
 		return

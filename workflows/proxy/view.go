@@ -2,7 +2,9 @@ package proxy
 
 import (
 	"fmt"
+	"net"
 	"reflect"
+	"strconv"
 	"strings"
 	"time"
 
@@ -255,13 +257,16 @@ func (p *proxy) show() {
 	workflow.SetCurrentDetails(p.ctx, p.details())
 }
 
+// endpoint is an address with its port, an IPv6 one in brackets.
+func endpoint(ip string, port int) string { return net.JoinHostPort(ip, strconv.Itoa(port)) }
+
 // details is the run's page in words.
 func (p *proxy) details() string {
 	var b strings.Builder
 	v := p.view()
 	fmt.Fprintf(&b, "### %s/%s: %s\n\n", p.namespace, p.name, v.Status.Phase)
 	if v.Status.IP != "" {
-		fmt.Fprintf(&b, "`http://%s:%d` on **%s**, instance `%s`\n\n", v.Status.IP, v.Status.Port, p.Spec.Provider, v.Status.InstanceID)
+		fmt.Fprintf(&b, "`http://%s` on **%s**, instance `%s`\n\n", endpoint(v.Status.IP, v.Status.Port), p.Spec.Provider, v.Status.InstanceID)
 	} else {
 		fmt.Fprintf(&b, "on **%s**\n\n", p.Spec.Provider)
 	}

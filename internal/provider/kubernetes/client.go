@@ -152,8 +152,8 @@ func (c *connection) restConfig() (*rest.Config, error) {
 	// Whoever works with the file moves its current context, and instances that are
 	// looked for in another cluster are gone there.
 	if raw, err := loader.RawConfig(); err == nil && c.opt.Context == "" && len(raw.Contexts) > 1 {
-		return nil, fmt.Errorf("context: is required: %s has %d, and its current one changes with kubectl: want one of %s",
-			c.opt.Kubeconfig, len(raw.Contexts), strings.Join(slices.Sorted(maps.Keys(raw.Contexts)), ", "))
+		return nil, fmt.Errorf("context: is required: %s has several, and its current one changes with kubectl: want one of %s",
+			c.opt.Kubeconfig, strings.Join(slices.Sorted(maps.Keys(raw.Contexts)), ", "))
 	}
 	// What the file says may hold credentials, and what is wrong with it is said
 	// with the text around it: the error stays here.

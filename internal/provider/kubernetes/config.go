@@ -289,7 +289,7 @@ func (o *options) checkTimes(c *problems) {
 	// A grace of nothing takes a Pod out of the API before its node has ended it,
 	// and the API knows whole seconds.
 	c.between("terminationGrace", o.grace, time.Second, time.Hour)
-	if o.grace%time.Second != 0 {
+	if o.grace > time.Second && o.grace%time.Second != 0 {
 		c.bad("terminationGrace: %v: want whole seconds", o.grace)
 	}
 	c.between("forceDeleteAfter", o.ForceDeleteAfter, 0, 24*time.Hour)

@@ -61,6 +61,9 @@ func (c *Client) open(ctx context.Context, method, path string, in any) (*http.R
 		return nil, err
 	}
 	r.Header.Set("Content-Type", "application/json")
+	if method == http.MethodPatch {
+		r.Header.Set("Content-Type", "application/merge-patch+json")
+	}
 	r.Header.Set("Accept", "application/json")
 	if c.Token != "" {
 		r.Header.Set("Authorization", "Bearer "+c.Token)

@@ -260,11 +260,14 @@ func (s *Sim) delete(w http.ResponseWriter, r *http.Request, t target) {
 			writeJSON(w, http.StatusOK, shown(r, t.resource, pod))
 			return
 		}
-		s.drop(t.key, o)
+		o, _ = s.end(t.key, o)
 		writeJSON(w, http.StatusOK, shown(r, t.resource, o))
 		return
 	}
-	s.drop(t.key, o)
+	if o, left := s.end(t.key, o); left {
+		writeJSON(w, http.StatusOK, shown(r, t.resource, o))
+		return
+	}
 	writeJSON(w, http.StatusOK, &metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusSuccess,
 		Details: &metav1.StatusDetails{Name: t.name, Kind: t.resource, UID: o.GetUID()}})
 }

@@ -54,6 +54,8 @@ func targetOf(r *http.Request) (t target, ok bool) {
 		t.verb = "get"
 	case r.Method == http.MethodPut && t.name != "":
 		t.verb = "update"
+	case r.Method == http.MethodPatch && t.name != "":
+		t.verb = "patch"
 	case r.Method == http.MethodDelete && t.name != "":
 		t.verb = "delete"
 	}
@@ -107,6 +109,8 @@ func (s *Sim) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.watch(w, r, t)
 	case "update":
 		s.update(w, r, t)
+	case "patch":
+		s.patch(w, r, t)
 	case "delete":
 		s.delete(w, r, t)
 	default:

@@ -51,6 +51,8 @@ func Scenarios() []Scenario {
 		{"a container that was put beside the proxy decides nothing", sidecar},
 		{"what holds the cluster is not found", nothingToHoldIt},
 		{"each right is checked", missingRights},
+		{"what a finalizer keeps is on its way out", finalizers},
+		{"an address of IPv6", addressOfSix},
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -129,5 +130,64 @@ func wantRight(t *testing.T, b *Backend, p *kubernetes.Provider, verb, resource 
 		Status: metav1.Status{Code: http.StatusForbidden, Reason: metav1.StatusReasonForbidden, Message: text}})()
 	if st := checkOf(t, p); st.Ready || st.Reason != provider.ReasonForbidden || !strings.Contains(st.Message, text) {
 		t.Errorf("without the right to %s %s: %+v", verb, resource, st)
+	}
+}
+
+// Some controllers hold what is being deleted until they have done their part,
+// and some never do.
+func finalizers(t *testing.T, b *Backend) {
+	p, req := b.Provider(t, nil), Request("one")
+	forced := b.Provider(t, func(o *kubernetes.Options) { o.ForceDeleteAfter = time.Second })
+	id := Create(t, p, req)
+	Await(t, p, id, provider.StateRunning)
+	for _, resource := range []string{"pods", "secrets"} {
+		b.Do(t, http.MethodPatch, b.Path(resource, req.Name), map[string]any{"metadata": map[string]any{"finalizers": []string{"example.org/hold"}}}, nil)
+	}
+	for range 2 {
+		if err := p.Delete(t.Context(), id); err != nil {
+			t.Error(err)
+		}
+	}
+	Eventually(t, "its node has ended it", func() bool { return time.Since(b.Pod(t, req.Name).DeletionTimestamp.Time) > 2*time.Second })
+	if err := forced.Delete(t.Context(), id); err != nil {
+		t.Error(err)
+	}
+	if in := Await(t, p, id, provider.StateTerminated); in.RawState != "Terminating" {
+		t.Errorf("raw state %q", in.RawState)
+	}
+	all, err := p.List(t.Context(), provider.Selector{UID: req.Marks.UID})
+	if err != nil || len(all) != 1 || all[0].State != provider.StateTerminated {
+		t.Errorf("listed %+v, %v", all, err)
+	}
+	if again := Create(t, p, req); again != id {
+		t.Errorf("a create finds %s, want %s", again, id)
+	}
+	held, err := p.ListCompanions(t.Context(), provider.Selector{UID: req.Marks.UID})
+	if err != nil || len(held) != 1 || held[0].AttachedTo != id {
+		t.Errorf("companions %+v, %v", held, err)
+	}
+	for _, c := range held {
+		if err := p.DeleteCompanion(t.Context(), c); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, resource := range []string{"pods", "secrets"} {
+		b.Do(t, http.MethodPatch, b.Path(resource, req.Name), map[string]any{"metadata": map[string]any{"finalizers": nil}}, nil)
+	}
+	Eventually(t, "nothing is left", func() bool { return len(b.Things(t)) == 0 })
+	if _, err := p.Get(t.Context(), id); provider.ClassOf(err) != provider.NotFound {
+		t.Errorf("in the end: %v", err)
+	}
+}
+
+func addressOfSix(t *testing.T, b *Backend) {
+	p, req := b.Provider(t, nil), Request("one")
+	id := Create(t, p, req)
+	Await(t, p, id, provider.StateRunning)
+	b.ChangeStatus(t, req.Name, func(s *corev1.PodStatus) {
+		s.PodIP, s.PodIPs = "2001:db8::7", []corev1.PodIP{{IP: "2001:db8::7"}, {IP: "10.244.9.9"}}
+	})
+	if in, err := p.Get(t.Context(), id); err != nil || in.State != provider.StateRunning || in.IP.String() != "2001:db8::7" {
+		t.Errorf("on a node of both families, IPv6 first: %+v, %v", in, err)
 	}
 }
