@@ -153,6 +153,7 @@ func (c *call) deleteServer() {
 		if c.sim.opt.SoftDelete && x.status != "SOFT_DELETED" && x.status != "ERROR" {
 			c.sim.halt(c.region, x)
 			x.status = "SOFT_DELETED"
+			x.actions[0].finish(c.sim.now(), false)
 		} else if x.status == "BUILD" {
 			x.doomed = true
 		} else {

@@ -153,11 +153,15 @@ func (c *call) pageServers(list []*server) {
 
 func (c *call) getServer() {
 	id := c.r.PathValue("id")
-	if x := c.server(id); x != nil {
+	x := c.server(id)
+	switch {
+	case x == nil:
+		c.notFound("Instance", id)
+	case x.cut:
+		c.unreachable(x)
+	default:
 		c.answer(http.StatusOK, map[string]any{"server": c.show(x)})
-		return
 	}
-	c.notFound("Instance", id)
 }
 
 // show is a server as the service describes it.

@@ -38,6 +38,7 @@ var verbs = map[string]verb{
 	"shelveOffload": {"shelveOffload", "compute_shelve_offload_instance", "shelve_offload", []string{"SHELVED"}, "shelving_offloading", "SHELVED_OFFLOADED", 202},
 	"unshelve":      {"unshelve", "compute_unshelve_instance", "unshelve", []string{"SHELVED", "SHELVED_OFFLOADED"}, "unshelving", "ACTIVE", 202},
 	"reboot":        {"reboot", "compute_reboot_instance", "reboot", []string{"ACTIVE"}, "rebooting", "ACTIVE", 202},
+	"restore":       {"restore", "compute_restore_instance", "restore", []string{"SOFT_DELETED"}, "restoring", "ACTIVE", 202},
 	"rebuild":       {"rebuild", "compute_rebuild_instance", "rebuild", []string{"ACTIVE", "SHUTOFF", "ERROR"}, "rebuilding", "ACTIVE", 202},
 	"resize":        {"resize", "compute_resize_instance", "resize", []string{"ACTIVE", "SHUTOFF"}, "resize_prep", "VERIFY_RESIZE", 202},
 	"confirmResize": {"confirmResize", "compute_confirm_resize", "confirmResize", []string{"VERIFY_RESIZE"}, "", "ACTIVE", 204},

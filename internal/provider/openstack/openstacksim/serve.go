@@ -39,6 +39,7 @@ func (s *Sim) routes() {
 		{compute, "GET", "v2.1/limits", (*call).limits},
 		{compute, "GET", "v2.1/os-availability-zone", (*call).zones},
 		{compute, "GET", "v2.1/os-keypairs/{name}", (*call).getKey},
+		{compute, "GET", "v2.1/os-services", (*call).listServices},
 		{compute, "GET", "v2.1/flavors/detail", (*call).listFlavors},
 		{compute, "GET", "v2.1/flavors/{id}/os-extra_specs", func(c *call) { c.answer(http.StatusOK, map[string]any{"extra_specs": map[string]any{}}) }},
 		{compute, "POST", "v2.1/servers", (*call).createServer},
