@@ -111,4 +111,3 @@ func TestBackfillWaitsForPart(t *testing.T) {
 		t.Errorf("%+v, %v: want it done", out, err)
 	}
 }
-

@@ -11,6 +11,7 @@ import (
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/activity"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/tollgate-dev/tollgate/internal/inventory"
 	"github.com/tollgate-dev/tollgate/internal/metrics"
@@ -122,7 +123,41 @@ func (r *repair) plan(ctx context.Context, first LookedStream) ([]inventory.Step
 			return nil, st, fmt.Errorf("sink %s: %w", r.in.Sink, err)
 		}
 	}
-	return inventory.Plan(in), st, nil
+	steps := inventory.Plan(in)
+	return steps, st, confirm(ctx, l, steps)
+}
+
+// confirmAtOnce is how many resources are looked for at the same time.
+const confirmAtOnce = 8
+
+// confirm has the platform say of each resource that is to end that it is gone, where
+// it can be asked. Its error means that the activity was cut off.
+func confirm(ctx context.Context, l source.Lister, steps []inventory.Step) error {
+	c, ok := l.(source.Confirmer)
+	if !ok {
+		return nil
+	}
+	var g errgroup.Group
+	g.SetLimit(confirmAtOnce)
+	for i := range steps {
+		s := &steps[i]
+		if s.Kind != api.MissingDelete || s.Action != "" || len(s.Events) == 0 {
+			continue
+		}
+		g.Go(func() error {
+			gone, err := c.Gone(ctx, s.Account, s.Events[0].Data.Region, s.Resource)
+			switch {
+			case ctx.Err() != nil:
+				return ctx.Err()
+			case err != nil:
+				s.Action, s.Message, s.Events = api.DifferenceWaits, "the listing lacks it, and nobody can say whether it is gone: "+sink.Reason(err.Error()), nil
+			case !gone:
+				s.Action, s.Message, s.Events = api.DifferenceWaits, "the listing lacks it, and it is still there", nil
+			}
+			return nil
+		})
+	}
+	return g.Wait()
 }
 
 func hasKey[V any](m map[inventory.Key]V, k inventory.Key) bool { _, ok := m[k]; return ok }

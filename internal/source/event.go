@@ -45,6 +45,9 @@ const (
 	VerbPowerOff = "power_off"
 )
 
+// VerbRestore is that of a resource that had ended and exists again.
+const VerbRestore = "restore"
+
 // Has reports whether a verb is one of the kind's.
 func (k Kind) Has(verb string) bool { return slices.Contains(k.Verbs, verb) }
 
@@ -84,7 +87,9 @@ func (t Type) Check(i Item) error {
 	if eff := e.Type.Effect(); eff != event.Opens && eff != event.Closes {
 		return nil
 	}
-	if (d.Change == event.ChangeCreate) != (e.Type.Effect() == event.Opens) || (d.Change == event.ChangeDelete) != (e.Type.Effect() == event.Closes) {
+	// An end that can be taken back names what asked for it as well.
+	closes := d.Change == event.ChangeDelete || t.Kinds[n].Has(VerbRestore) && strings.HasPrefix(d.Change, event.Change(event.ChangeDelete, ""))
+	if (d.Change == event.ChangeCreate) != (e.Type.Effect() == event.Opens) || closes != (e.Type.Effect() == event.Closes) {
 		return fmt.Errorf("event %s: the change of a %s is %q: every path has to name it alike", e.ID, e.Type, d.Change)
 	}
 	for _, f := range UnknownFields(d.Platform, d.Resource.Type, d.Size) {

@@ -11,6 +11,9 @@ import (
 // OpList names a listing in errors and metrics.
 const OpList provider.Op = "list"
 
+// OpGone names the look for one resource in errors and metrics.
+const OpGone provider.Op = "gone"
+
 // Lister is a Source that can also say what exists: the inventory and the
 // exporter rest on it. Streams whose Source is no Lister take no part in them.
 type Lister interface {
@@ -18,6 +21,15 @@ type Lister interface {
 	// than leave something out: a listing that is cut short says of everything it
 	// lacks that it is gone.
 	List(ctx context.Context) (Snapshot, error)
+}
+
+// Confirmer is a Lister that can be asked about one resource. The inventory asks it
+// before it says that what a listing lacks has ended: services leave things out of
+// lists that they still know by their id.
+type Confirmer interface {
+	// Gone reports whether a resource of an account is gone from it for certain. An
+	// error means that this cannot be told, and nothing is concluded then.
+	Gone(ctx context.Context, account, region string, r event.Resource) (bool, error)
 }
 
 // Snapshot is everything of a stream at one time.

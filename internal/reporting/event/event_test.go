@@ -201,6 +201,8 @@ func TestTypesSayWhatTheyDo(t *testing.T) {
 		{event.ProjectCreate, event.Opens, event.Active},
 		{"server.create.start", event.None, ""},
 		{"server.delete.start", event.None, ""},
+		{event.ServerRestore, event.Touches, event.Active},
+		{"server.restore.start", event.None, ""},
 		{event.TypeOf(event.NIC, "create"), event.Opens, event.Active},
 		{"server", event.Changes, ""},
 	} {

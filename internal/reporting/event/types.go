@@ -49,6 +49,7 @@ const (
 	ServerResize    Type = "server.resize.end"
 	ServerPowerOn   Type = "server.power_on.end"
 	ServerPowerOff  Type = "server.power_off.end"
+	ServerRestore   Type = "server.restore.end"
 
 	VolumeCreate Type = "volume.create.end"
 	VolumeDelete Type = "volume.delete.end"
@@ -100,15 +101,16 @@ const (
 	// Closes: the resource exists until now.
 	Closes
 	// Touches: the resource exists; if it had ended, it does again. A push to a
-	// deleted repository makes it anew.
+	// deleted repository makes it anew, and a server that was deleted softly can be
+	// restored.
 	Touches
 	// None: nothing about the resource changes.
 	None
 )
 
 // Effect says what events of this type do. Types that are not listed here are
-// judged by their words: create opens, delete closes, either with ".start" does
-// nothing yet, anything else changes.
+// judged by their words: create opens, delete closes, restore touches, each with
+// ".start" does nothing yet, anything else changes.
 func (t Type) Effect() Effect {
 	switch t {
 	case RepositoryPush:
@@ -121,8 +123,10 @@ func (t Type) Effect() Effect {
 	switch {
 	case len(words) < 2 || len(words) > 3:
 		return Changes
-	case begun && (words[1] == "create" || words[1] == "delete"):
+	case begun && (words[1] == "create" || words[1] == "delete" || words[1] == "restore"):
 		return None
+	case words[1] == "restore":
+		return Touches
 	case words[1] == "create":
 		return Opens
 	case words[1] == "delete":
@@ -153,7 +157,7 @@ func (t Type) State() State {
 	switch {
 	case t == ShootHibernateStart:
 		return Hibernated
-	case t == ShootHibernateEnd, strings.HasSuffix(string(t), ".power_on.end"):
+	case t == ShootHibernateEnd, strings.HasSuffix(string(t), ".power_on.end"), strings.HasSuffix(string(t), ".restore.end"):
 		return Active
 	case strings.HasSuffix(string(t), ".power_off.end"):
 		return Off

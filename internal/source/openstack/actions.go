@@ -31,7 +31,9 @@ const (
 	actMigrate = "migrate"
 	actConfirm = "confirmResize"
 	actRevert  = "revertResize"
-	actSoft    = "softDelete"
+	// A soft delete has the name of any other; nobody notes when the cloud reclaims
+	// what was deleted softly. Source: nova/compute/api.py _delete (Zed).
+	actDelete  = "delete"
 	actRestore = "restore"
 )
 
@@ -61,7 +63,7 @@ func (v server) history(acts []action) []change {
 	}
 	born.by = latest(v.created, born.at)
 	out := []change{born}
-	state := event.Active
+	state, now, deleted := event.Active, first, -1
 	for i, a := range acts {
 		ch := change{id: event.Change("action", a.Request), at: cmp.Or(a.updated, a.start), by: latest(a.start, a.updated), seq: int64(i + 1)}
 		size, sized := sizes[i]
@@ -70,7 +72,15 @@ func (v server) history(acts []action) []change {
 		case a.Request == "" || ch.at.IsZero():
 			continue
 		case sized:
+			now = size
 			ch.verb, ch.size, ch.sized = source.VerbResize, size, true
+		case a.Name == actDelete && a.Message == "" && deleted < 0:
+			deleted = i
+			continue
+		case a.Name == actRestore && a.Message == "" && deleted >= 0:
+			out = append(out, softEnd(acts[deleted], deleted, now).after(born.at))
+			state, deleted = event.Active, -1
+			ch.verb, ch.size, ch.sized = source.VerbRestore, now, true
 		case switched && a.Message == "" && next != state:
 			if state = next; next == event.Off {
 				ch.verb = source.VerbPowerOff
@@ -80,23 +90,16 @@ func (v server) history(acts []action) []change {
 		default:
 			continue
 		}
-		if ch.at.Before(born.at) {
-			ch.at = born.at // another machine's clock
-		}
-		out = append(out, ch)
+		out = append(out, ch.after(born.at))
 	}
 	if !v.over() {
 		return out
 	}
 	end := change{verb: source.VerbDelete, id: event.ChangeDelete, size: v.size(), sized: true, seq: int64(len(acts) + 1),
 		at: cmp.Or(v.terminated, v.updated), by: latest(v.terminated, v.updated)}
-	for _, a := range acts { // whoever deletes a server softly has deleted it; that it is reclaimed later is the cloud's affair
-		switch {
-		case a.Name == actSoft && a.Message == "":
-			end.at = cmp.Or(a.updated, a.start)
-		case a.Name == actRestore && a.Message == "":
-			end.at = cmp.Or(v.terminated, v.updated)
-		}
+	if deleted >= 0 && (v.Status == "SOFT_DELETED" || v.terminated.Sub(cmp.Or(acts[deleted].updated, acts[deleted].start)) > softFor) {
+		// That it is reclaimed later is the cloud's affair.
+		end = softEnd(acts[deleted], deleted, v.size())
 	}
 	for _, ch := range out {
 		if end.at.Before(ch.at) {
@@ -104,6 +107,23 @@ func (v server) history(acts []action) []change {
 		}
 	}
 	return append(out, end)
+}
+
+// softFor is how long a server has been deleted softly at the least before the cloud
+// reclaims it. The end of any other is that of its delete, to the second.
+const softFor = time.Minute
+
+// softEnd is the end of a server that was deleted softly. It may be restored and end
+// again: the change is named after the request.
+func softEnd(a action, place int, size event.Size) change {
+	return change{verb: source.VerbDelete, id: event.Change(event.ChangeDelete, a.Request), at: cmp.Or(a.updated, a.start),
+		by: latest(a.start, a.updated), size: size, sized: true, seq: int64(place + 1)}
+}
+
+// after is the change at a time or later: another machine's clock may be behind.
+func (ch change) after(t time.Time) change {
+	ch.at = latest(t, ch.at)
+	return ch
 }
 
 // over reports whether the server is deleted, be it for good or not.
@@ -117,7 +137,9 @@ func (v server) done(acts []action) []action {
 		acts[i].start, acts[i].updated = parse(acts[i].Start), parse(acts[i].Updated)
 	}
 	slices.SortStableFunc(acts, func(a, b action) int { return a.start.Compare(b.start) })
-	if n := len(acts); v.Task != "" && !v.over() && n > 0 && acts[n-1].Message == "" {
+	// What is deleted softly is busy with an action of its own only when it is restored.
+	busy := v.Task != "" && (!v.over() || v.Status == "SOFT_DELETED" && v.Task == "restoring")
+	if n := len(acts); busy && n > 0 && acts[n-1].Message == "" {
 		return acts[:n-1]
 	}
 	return acts

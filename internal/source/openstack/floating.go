@@ -66,9 +66,16 @@ func floatingIPs() spec {
 			}
 			return q
 		},
-		take:     takeFloatingIPs,
-		reopen:   func(context.Context, *reading, string) (bool, error) { return true, nil }, // none is ever unfinished
-		derive:   deriveFloatingIP,
+		take:   takeFloatingIPs,
+		reopen: func(context.Context, *reading, string) (bool, error) { return true, nil }, // none is ever unfinished
+		derive: deriveFloatingIP,
+		find: func(ctx context.Context, r *reading, id string) (string, bool, error) {
+			v, err := r.getFloatingIP(ctx, id)
+			if err != nil || v == nil {
+				return "", false, err
+			}
+			return v.Project, true, nil
+		},
 		existing: existingFloatingIP,
 	}
 }
@@ -96,19 +103,30 @@ func takeFloatingIPs(_ context.Context, r *reading, entries []entry) error {
 	return nil
 }
 
-func deriveFloatingIP(ctx context.Context, r *reading, id string) error {
+// getFloatingIP reads a floating IP, nil when there is none.
+func (r *reading) getFloatingIP(ctx context.Context, id string) (*floatingIP, error) {
 	c := r.region.Network
 	var doc struct {
 		FloatingIP json.RawMessage `json:"floatingip"`
 	}
 	if _, err := c.Get(ctx, c.ServiceURL("floatingips", id), &doc, &gophercloud.RequestOpts{OkCodes: []int{http.StatusOK}}); err != nil {
 		if cloud.NotThere(err) {
-			return nil
+			return nil, nil
 		}
+		return nil, err
+	}
+	if v := readFloatingIP(doc.FloatingIP); v.ID == id {
+		return &v, nil
+	}
+	return nil, cloud.ErrAnswer
+}
+
+func deriveFloatingIP(ctx context.Context, r *reading, id string) error {
+	v, err := r.getFloatingIP(ctx, id)
+	if err != nil || v == nil {
 		return err
 	}
-	v := readFloatingIP(doc.FloatingIP)
-	if v.ID != id || v.created.IsZero() {
+	if v.created.IsZero() {
 		return cloud.ErrAnswer
 	}
 	sub, ch := v.born()

@@ -45,6 +45,7 @@ type Source struct {
 
 	sizes    sizeMemory
 	troubles troubles
+	blind    sync.Once // it was said that cells cannot be seen
 }
 
 var (
@@ -75,6 +76,9 @@ type spec struct {
 	forgot func(ctx context.Context, r *reading, id string) (bool, error)
 	// derive makes the events of a resource again.
 	derive func(ctx context.Context, r *reading, id string) error
+	// find looks for a resource by its id, and says which project it is of if it is
+	// there.
+	find func(ctx context.Context, r *reading, id string) (project string, there bool, err error)
 	// existing reads an entry of a listing.
 	existing func(raw json.RawMessage) (x source.Existing, project string)
 }

@@ -107,7 +107,7 @@ func (v server) state() event.State {
 func servers() spec {
 	return spec{
 		Kind: source.Kind{Type: event.Server, Verbs: []string{
-			source.VerbCreate, source.VerbDelete, source.VerbResize, source.VerbPowerOn, source.VerbPowerOff}},
+			source.VerbCreate, source.VerbDelete, source.VerbResize, source.VerbPowerOn, source.VerbPowerOff, source.VerbRestore}},
 		path: "servers/detail", key: "servers",
 		client: func(r *cloud.Region) *gophercloud.ServiceClient { return r.Compute },
 		all: func(allProjects bool, _ string) url.Values {
@@ -127,10 +127,17 @@ func servers() spec {
 			v := readServer(raw)
 			return v.Status == "BUILD" && v.Task == "scheduling"
 		},
-		take:     takeServers,
-		reopen:   reopenServer,
-		forgot:   forgotServer,
-		derive:   deriveServer,
+		take:   takeServers,
+		reopen: reopenServer,
+		forgot: forgotServer,
+		derive: deriveServer,
+		find: func(ctx context.Context, r *reading, id string) (string, bool, error) {
+			v, err := r.get(ctx, id)
+			if err != nil || v == nil || v.over() {
+				return "", false, err
+			}
+			return v.Project, true, nil
+		},
 		existing: existingServer,
 	}
 }
@@ -191,7 +198,7 @@ func takeServer(ctx context.Context, r *reading, v server, acts []action) error 
 		r.close(v.ID)
 		r.reject(v.ID, "the server does not say which project it is of")
 		return nil
-	case !v.over() && (v.Status == "BUILD" || v.Task != ""):
+	case v.Status != "DELETED" && (v.Status == "BUILD" || v.Task != ""):
 		r.hold(v.ID)
 	default:
 		r.close(v.ID)
@@ -366,28 +373,4 @@ func (s *Source) at(ctx context.Context, name string) (*cloud.Region, error) {
 		return nil, cloud.BadConfig("the compute service of region %q is too old: the source needs microversion %s, which came with release Queens (2018)", r.Name, microActions)
 	}
 	return r, nil
-}
-
-// downCells counts the servers whose cell cannot be reached: lists with pages leave
-// them out, and one without any query names them.
-// Source: nova, servers.py _is_cell_down_supported (Zed).
-func (s *Source) downCells(ctx context.Context, r *cloud.Region) (int, error) {
-	if r.Compute.Microversion != microCells {
-		return 0, nil
-	}
-	q := url.Values{}
-	if s.o.AllProjects {
-		q.Set("all_tenants", "1")
-	}
-	p, err := cloud.ReadPage(ctx, r.Compute, "servers", "servers", q)
-	if err != nil {
-		return 0, err
-	}
-	down := 0
-	for _, raw := range p.Entries {
-		if source.Loose[server](raw).Status == "UNKNOWN" {
-			down++
-		}
-	}
-	return down, nil
 }

@@ -70,9 +70,16 @@ func volumes() spec {
 			}
 			return q
 		},
-		take:     takeVolumes,
-		reopen:   reopenVolume,
-		derive:   deriveVolume,
+		take:   takeVolumes,
+		reopen: reopenVolume,
+		derive: deriveVolume,
+		find: func(ctx context.Context, r *reading, id string) (string, bool, error) {
+			v, err := r.getVolume(ctx, id)
+			if err != nil || v == nil {
+				return "", false, err
+			}
+			return v.Project, true, nil
+		},
 		existing: existingVolume,
 	}
 }
