@@ -228,7 +228,7 @@ func (p *Provider) instance(ctx context.Context, pod *corev1.Pod, svc *corev1.Se
 	}
 	if in.State == provider.StateRunning && !in.IP.IsValid() {
 		in.State = provider.StateProvisioning
-		in.RawState = cmp.Or(whyNoAddress(svc), in.RawState)
+		in.RawState = cmp.Or(whyNoAddress(pod, svc), in.RawState)
 	}
 	return in
 }
@@ -260,15 +260,21 @@ func addressOf(pod *corev1.Pod, svc *corev1.Service) netip.Addr {
 	return netip.Addr{}
 }
 
-// whyNoAddress explains a Service that will never have an address.
-func whyNoAddress(svc *corev1.Service) string {
-	if svc == nil {
+// whyNoAddress explains a Service without an address, empty when there is no
+// more to say than that the Pod runs.
+func whyNoAddress(pod *corev1.Pod, svc *corev1.Service) string {
+	switch {
+	case !byService(pod):
+		return ""
+	case svc == nil:
+		return "ServiceMissing"
+	case pod.Labels[labelExpose] != ExposeLoadBalancer:
 		return ""
 	}
 	for _, i := range svc.Status.LoadBalancer.Ingress {
 		if i.IP == "" && i.Hostname != "" {
-			return "LoadBalancerWithoutAddress"
+			return "LoadBalancerWithoutAddress" // and it will never have one
 		}
 	}
-	return ""
+	return "LoadBalancerPending"
 }

@@ -85,6 +85,17 @@ func loadBalancer(t *testing.T, b *Backend) {
 	if in, err := p.Get(t.Context(), in.ID); err != nil || in.State != provider.StateProvisioning || in.RawState != "LoadBalancerWithoutAddress" {
 		t.Errorf("a load balancer with a name only: %+v, %v", in, err)
 	}
+	b.Do(t, http.MethodGet, b.Path("services", req.Name), nil, &svc)
+	svc.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Service"}
+	svc.Status.LoadBalancer.Ingress = nil
+	b.Do(t, http.MethodPut, b.Path("services", req.Name, "status"), &svc, nil)
+	if in, err := p.Get(t.Context(), in.ID); err != nil || in.State != provider.StateProvisioning || in.RawState != "LoadBalancerPending" {
+		t.Errorf("a load balancer that is not made yet: %+v, %v", in, err)
+	}
+	b.Do(t, http.MethodDelete, b.Path("services", req.Name), nil, nil)
+	if in, err := p.Get(t.Context(), in.ID); err != nil || in.State != provider.StateProvisioning || in.RawState != "ServiceMissing" {
+		t.Errorf("without its Service: %+v, %v", in, err)
+	}
 }
 
 func hostPort(t *testing.T, b *Backend) {
