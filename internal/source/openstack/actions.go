@@ -42,6 +42,7 @@ const (
 var switches = map[string]event.State{
 	"stop": event.Off, "suspend": event.Off, "shelve": event.Off, "shelveOffload": event.Off,
 	"start": event.Active, "resume": event.Active, "unshelve": event.Active, "reboot": event.Active,
+	"rescue": event.Active, "unrescue": event.Active,
 }
 
 // history makes the changes of a server's life, the earliest first. A server that

@@ -69,6 +69,8 @@ func TestHistory(t *testing.T) {
 			[]string{"create 0.5 a", "power_off 3.5", "power_on 5.5"}},
 		"stopped twice, rebooted": {flavored("a", "ACTIVE", "", nil), acts("create 0", "stop 3", "stop 4", "reboot 5", "reboot 6"),
 			[]string{"create 0.5 a", "power_off 3.5", "power_on 5.5"}},
+		"stopped, and rescued": {flavored("a", "RESCUE", "", nil), acts("create 0", "stop 3", "rescue 5", "unrescue 7"),
+			[]string{"create 0.5 a", "power_off 3.5", "power_on 5.5"}},
 		"a stop that failed":       {flavored("a", "ACTIVE", "", nil), acts("create 0", "stop! 3"), []string{"create 0.5 a"}},
 		"stopping":                 {flavored("a", "ACTIVE", "powering-off", nil), acts("create 0", "stop 3"), []string{"create 0.5 a"}},
 		"stopping, after an error": {flavored("a", "ACTIVE", "deleting", nil), acts("create 0", "stop 2", "start! 3"), []string{"create 0.5 a", "power_off 2.5"}},

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/tollgate-dev/tollgate/internal/openstack/cloud"
 	"github.com/tollgate-dev/tollgate/internal/provider"
@@ -40,7 +41,14 @@ func (s *Source) list(ctx context.Context, name string, out *source.Snapshot) er
 	if err != nil {
 		return err
 	}
+	if err := s.mayReadAll(ctx, r); err != nil {
+		return err
+	}
 	q, err := s.query(ctx)
+	if err != nil {
+		return err
+	}
+	before, err := s.before(ctx)
 	if err != nil {
 		return err
 	}
@@ -69,6 +77,9 @@ func (s *Source) list(ctx context.Context, name string, out *source.Snapshot) er
 					found.Unreadable = append(found.Unreadable, fmt.Sprintf("%s %s does not say which project it is of", s.kind.Type, id))
 					continue
 				}
+				if before.handed(id, x.Account) {
+					x.CreatedAt = time.Time{} // nobody knows when it came into this account
+				}
 				found.Resources = append(found.Resources, x)
 			}
 			return nil
@@ -78,7 +89,7 @@ func (s *Source) list(ctx context.Context, name string, out *source.Snapshot) er
 		}
 	}
 	if err != nil {
-		return err
+		return s.refused(source.OpList, err)
 	}
 	if s.kind.Type == event.Server {
 		if down, err := s.downCells(ctx, r); err != nil {

@@ -97,7 +97,7 @@ func New(cfg source.Config) ([]*Source, error) {
 			continue
 		}
 		out = append(out, &Source{
-			name: cfg.Name, account: cfg.Account, o: o, kind: k, cloud: c, known: cfg.Known, now: time.Now, pages: pagesPerRead,
+			name: cfg.Name, account: cfg.Account, o: o, kind: k, cloud: c, known: cfg.Known, open: cfg.Open, now: time.Now, pages: pagesPerRead,
 			log: log.With("source", cfg.Name, "kind", string(k.Type)),
 		})
 	}

@@ -39,6 +39,7 @@ type Source struct {
 	kind          spec
 	cloud         *cloud.Cloud
 	known         source.Known
+	open          source.Open
 	now           func() time.Time
 	pages         int
 	log           *slog.Logger
@@ -181,6 +182,9 @@ func (s *Source) reading(ctx context.Context, name string, at *place, out *sourc
 func (r *reading) sweep(ctx context.Context) error {
 	r.w = r.at.Walk
 	if r.w == nil {
+		if err := r.s.mayReadAll(ctx, r.region); err != nil {
+			return err
+		}
 		r.w = &walk{Begun: r.begun}
 		if !r.at.Since.IsZero() {
 			r.w.From = r.at.Since.Add(-r.s.o.Overlap)
@@ -230,7 +234,8 @@ func (r *reading) page(ctx context.Context) (cloud.Page, error) {
 	if k.changed != nil {
 		k.changed(q, r.w.From)
 	}
-	return cloud.ReadPage(ctx, k.client(r.region), k.path, k.key, q)
+	p, err := cloud.ReadPage(ctx, k.client(r.region), k.path, k.key, q)
+	return p, r.s.refused(source.OpNext, err)
 }
 
 // query asks for everything of the account.
