@@ -124,7 +124,9 @@ func (p *Provider) resolve(ctx context.Context, r *region, pl provider.Placement
 		if err != nil {
 			return place{}, err
 		}
-		out.groups = append(out.groups, id)
+		if !slices.Contains(out.groups, id) { // a port has each once
+			out.groups = append(out.groups, id)
+		}
 	}
 	return out, nil
 }

@@ -15,11 +15,13 @@ import (
 	"github.com/tollgate-dev/tollgate/internal/provider/openstack/openstacktest"
 )
 
+// mostRequests is how many requests a whole create in a new process makes.
+const mostRequests = 17
+
 // A create, a Get and a delete that break off at any one of their requests, in
 // any way, leave exactly one of everything after a retry, and nothing in the end.
 func TestEveryRequestMayFail(t *testing.T) {
 	t.Parallel()
-	const most = 16 // a whole create has fewer requests
 	for _, kind := range []openstacksim.Fault{
 		{Kind: openstacksim.FaultLoseAnswer},
 		{Kind: openstacksim.FaultTruncate},
@@ -30,7 +32,7 @@ func TestEveryRequestMayFail(t *testing.T) {
 	} {
 		t.Run(string(kind.Kind)+" "+http.StatusText(kind.Status), func(t *testing.T) {
 			t.Parallel()
-			for n := range most {
+			for n := range mostRequests {
 				b := openstacktest.NewBackend(t, quick())
 				req := request("proxy-a")
 				fault := kind

@@ -46,7 +46,7 @@ func (p port) fits(pl place) bool {
 		there = there || f.Subnet == pl.subnet
 	}
 	return there && p.Network == pl.network && (len(pl.groups) == 0 ||
-		slices.Equal(slices.Sorted(slices.Values(p.Groups)), slices.Compact(slices.Sorted(slices.Values(pl.groups)))))
+		slices.Equal(slices.Sorted(slices.Values(p.Groups)), slices.Sorted(slices.Values(pl.groups))))
 }
 
 func (p port) label() label { l, _ := parseLabel(p.Description); return l }

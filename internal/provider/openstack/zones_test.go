@@ -56,3 +56,33 @@ func TestUnknownZonesAndKeys(t *testing.T) {
 	}
 	create(t, open(t, b, func(o *openstack.Options) { o.KeyName = "ours" }), request("proxy-b"))
 }
+
+// A group that the configuration has twice is one: the port of an attempt that was cut
+// off is as it should be, and stays.
+func TestGroupTwice(t *testing.T) {
+	t.Parallel()
+	b := openstacktest.NewBackend(t, quick())
+	twice := func(o *openstack.Options) { o.SecurityGroups = []string{"default", "default"} }
+	down := b.Add(openstacksim.Fault{Kind: openstacksim.FaultAnswer, Method: "POST", Path: "/servers", Status: 500, Message: "Unexpected API Error."})
+	if _, err := open(t, b, twice).Create(t.Context(), request("proxy-a")); provider.ClassOf(err) != provider.Transient {
+		t.Fatal(err)
+	}
+	down()
+	port := ids(b, "port")[0]
+	create(t, open(t, b, twice), request("proxy-a"))
+	if got := ids(b, "port"); len(got) != 1 || got[0] != port {
+		t.Errorf("the ports are %v, want %s", got, port)
+	}
+}
+
+// How many requests a whole create makes in a new process: the tests that break off
+// each of them know how many there are.
+func TestRequestsOfACreate(t *testing.T) {
+	t.Parallel()
+	b := openstacktest.NewBackend(t, quick())
+	before := b.Requests()
+	create(t, open(t, b, everything), request("proxy-a"))
+	if n := b.Requests() - before; n > mostRequests {
+		t.Errorf("a create makes %d requests: TestEveryRequestMayFail breaks off %d", n, mostRequests)
+	}
+}

@@ -168,7 +168,8 @@ func (c *call) createPort() {
 		return
 	}
 	p.network = req.Network
-	if p.groups = req.Groups; p.groups == nil {
+	slices.Sort(req.Groups)
+	if p.groups = slices.Compact(req.Groups); p.groups == nil {
 		p.groups = []string{c.region.group.id}
 	}
 	c.answer(http.StatusCreated, map[string]any{"port": c.showPort(p)})
