@@ -30,14 +30,19 @@ const MaxUserData = 65_535 / 4 * 3
 func (p *Provider) Create(ctx context.Context, req provider.CreateRequest) (provider.InstanceID, error) {
 	id, err := p.create(ctx, req)
 	if err != nil {
-		secrets := []provider.Sensitive{req.CloudInit}
-		if req.Auth != nil {
-			secrets = append(secrets, req.Auth.Password)
-		}
-		return "", p.classify(ctx, provider.OpCreate, req.Name, err, secrets...)
+		return "", p.classify(ctx, provider.OpCreate, req.Name, err, secretsOf(req)...)
 	}
 	p.log.DebugContext(ctx, "created", slog.String("instance", string(id)), slog.Int("cloud_init_bytes", req.CloudInit.Len()))
 	return id, nil
+}
+
+// secretsOf are those that a request holds.
+func secretsOf(req provider.CreateRequest) []provider.Sensitive {
+	out := []provider.Sensitive{req.CloudInit}
+	if req.Auth != nil {
+		out = append(out, req.Auth.Password)
+	}
+	return out
 }
 
 func (p *Provider) create(ctx context.Context, req provider.CreateRequest) (provider.InstanceID, error) {
@@ -375,7 +380,7 @@ func (p *Provider) dropMade(ctx context.Context, r *region, o order) {
 	}
 	if err := errors.Join(errs...); err != nil {
 		p.log.WarnContext(ctx, "a failed create left something behind, it will be swept", slog.String("instance", o.req.Name),
-			slog.Any("error", p.classify(ctx, provider.OpCreate, o.req.Name, err, o.req.CloudInit)))
+			slog.Any("error", p.classify(ctx, provider.OpCreate, o.req.Name, err, secretsOf(o.req)...)))
 	}
 }
 
