@@ -18,10 +18,11 @@ func (w *world) explain(id string) string {
 	const lastEvents = 25
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second) // the test's own has ended
 	defer cancel()
-	d, err := w.client.DescribeWorkflowExecution(ctx, id, "")
+	described, err := w.client.DescribeWorkflow(ctx, id, "")
 	if err != nil {
 		return fmt.Sprintf("%s: %v\n", id, err)
 	}
+	d := described.RawResponse
 	var b strings.Builder
 	i := d.WorkflowExecutionInfo
 	fmt.Fprintf(&b, "%s: run %s, %s, %d events\n", id, i.Execution.RunId, i.Status, i.HistoryLength)
