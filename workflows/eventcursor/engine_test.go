@@ -17,6 +17,7 @@ import (
 	"github.com/tollgate-dev/tollgate/activities"
 	"github.com/tollgate-dev/tollgate/internal/devserver/devservertest"
 	"github.com/tollgate-dev/tollgate/internal/historytest"
+	"github.com/tollgate-dev/tollgate/internal/provider"
 	"github.com/tollgate-dev/tollgate/internal/reporting/event"
 	"github.com/tollgate-dev/tollgate/internal/reporting/fault"
 	"github.com/tollgate-dev/tollgate/internal/reporting/sink"
@@ -37,6 +38,8 @@ type rig struct {
 	stored map[string]int
 	down   bool
 	refuse map[string]bool
+	// broken are the parts of the source that cannot be read.
+	broken []source.Broken
 	// tired: the receiver takes one delivery, and is away until it was asked.
 	tired bool
 }
@@ -88,6 +91,18 @@ func (r *rig) Check(context.Context) error {
 	return nil
 }
 
+// parted is a source of which some parts cannot be read.
+type parted struct {
+	source.Source
+	r *rig
+}
+
+func (p parted) Next(ctx context.Context, c source.Cursor) (source.Page, error) {
+	page, err := p.Source.Next(ctx, c)
+	p.r.set(func() { page.Broken = p.r.broken })
+	return page, err
+}
+
 func register(r worker.WorkflowRegistry) {
 	r.RegisterWorkflowWithOptions(eventcursor.Workflow, workflow.RegisterOptions{Name: workflows.TypeEventCursor})
 }
@@ -100,7 +115,7 @@ func (r *rig) serve() (stop func()) {
 	src := worker.New(r.client, workflows.SourceTaskQueue("cloud"), worker.Options{DisableWorkflowWorker: true})
 	src.RegisterActivity(&activities.Cursors{
 		Stream: func(name, stream string) (source.Source, bool, error) {
-			return memory.New(name, "acme", r.feed), true, nil
+			return parted{memory.New(name, "acme", r.feed), r}, true, nil
 		},
 		Sink: func(string) (sink.Sink, bool, error) { return r, true, nil },
 		Wait: func(ctx context.Context, _ time.Duration) error { return ctx.Err() },
@@ -291,6 +306,30 @@ func TestTiredSinkOnTheEngine(t *testing.T) {
 	r.wantReceived(want)
 	r.eventually("caught up", func() bool { return r.status(id).Status.Phase == api.CursorCaughtUp })
 	r.replay(id, "", "tired-sink")
+}
+
+// While a part of the source cannot be read, the rest is delivered and the cursor
+// says so; afterwards it is caught up again.
+func TestBrokenPartOnTheEngine(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.serve()
+	r.set(func() {
+		r.broken = []source.Broken{{Part: "RegionTwo", Err: provider.Wrap(provider.Transient, source.OpNext, "cloud", "", errors.New("away"))}}
+	})
+	want := r.add(7)
+	id := r.start("thing", 0)
+	r.wantReceived(want)
+	r.eventually("degraded", func() bool { return r.status(id).Status.Phase == api.CursorDegraded })
+	if b := r.status(id).Status.Broken; len(b) != 1 || b[0].Part != "RegionTwo" || b[0].Class != string(provider.Transient) {
+		t.Errorf("broken parts %+v, want RegionTwo", b)
+	}
+	want = append(want, r.add(2)...)
+	r.wantReceived(want)
+	r.set(func() { r.broken = nil })
+	r.eventually("caught up", func() bool { return r.status(id).Status.Phase == api.CursorCaughtUp })
+	r.wantReceived(want)
+	r.replay(id, "", "broken-part")
 }
 
 // pending lists the activities under way.
