@@ -253,6 +253,7 @@ func (v *validator) typeBlock(at, typ string, types []string, blocks map[string]
 			doc := strictyaml.FromNode(&node, v.doc.File(), path)
 			found = &doc
 			v.references(&node, path)
+			v.secretNames(&node, path, v.sourceSecretFields(typ))
 		case slices.Contains(types, key):
 			v.bad(path, "is the block of type %s, but the type is %q: name the block after the type", key, typ)
 		default:

@@ -160,6 +160,7 @@ func (v *validator) block(at string, r rawProvider) *strictyaml.Document {
 			doc := strictyaml.FromNode(&node, v.doc.File(), path)
 			found = &doc
 			v.references(&node, path)
+			v.secretNames(&node, path, v.secretFields(r.Type))
 		case slices.Contains(v.types(), key):
 			v.bad(path, "is the block of type %s, but the type is %q: name the block after the type", key, r.Type)
 		default:
@@ -193,6 +194,53 @@ func (v *validator) references(n *yaml.Node, path string) {
 			v.references(e, path+"["+strconv.Itoa(i)+"]")
 		}
 	}
+}
+
+// secretNames checks the fields of a block of which the type says that they name secrets.
+func (v *validator) secretNames(block *yaml.Node, path string, fields []string) {
+	for _, field := range fields {
+		n := block
+		for key := range strings.SplitSeq(field, ".") {
+			n = valueOf(n, key)
+		}
+		if n != nil && n.Kind == yaml.ScalarNode && n.Tag != "!!null" && n.Value != "" {
+			v.secretRef(path+"."+field, n.Value)
+		}
+	}
+}
+
+// valueOf is the value of a key of a mapping, nil if there is none.
+func valueOf(n *yaml.Node, key string) *yaml.Node {
+	if n != nil && n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	if n == nil || n.Kind != yaml.MappingNode {
+		return nil
+	}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value == key {
+			return n.Content[i+1]
+		}
+	}
+	return nil
+}
+
+func (v *validator) secretFields(typ string) []string {
+	for _, t := range v.opts.Types {
+		if t.Name == typ {
+			return t.SecretFields
+		}
+	}
+	return nil
+}
+
+func (v *validator) sourceSecretFields(typ string) []string {
+	for _, t := range v.opts.SourceTypes {
+		if t.Name == typ {
+			return t.SecretFields
+		}
+	}
+	return nil
 }
 
 func (v *validator) secretRef(field, name string) {

@@ -81,7 +81,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 		done:    make(chan struct{}),
 		changed: make(chan struct{}),
 	}
-	if err := s.launch(ctx); err != nil {
+	if err := s.launch(ctx, false); err != nil {
 		return nil, err
 	}
 	go s.supervise()
@@ -119,8 +119,9 @@ func locked(name string) bool {
 }
 
 // launch starts one process and waits until it is healthy. On failure nothing
-// is left running.
-func (s *Server) launch(ctx context.Context) error {
+// is left running. Whoever sees that it is healthy sees it counted if it is started
+// again.
+func (s *Server) launch(ctx context.Context, again bool) error {
 	p, err := launch(s.opts, s.logFile)
 	if err != nil {
 		return err
@@ -133,7 +134,11 @@ func (s *Server) launch(ctx context.Context) error {
 		<-p.ended
 		return fmt.Errorf("%w\nend of %s:\n%s", err, s.logFile, p.tail(s.logFile))
 	}
-	s.update(func() { s.healthy = true })
+	s.update(func() {
+		if s.healthy = true; again {
+			s.restarts++
+		}
+	})
 	return nil
 }
 
@@ -167,11 +172,10 @@ func (s *Server) supervise() {
 			}
 			backoff = min(2*backoff, maxBackoff)
 		}
-		err := s.launch(ctx)
+		err := s.launch(ctx, true)
 		switch {
 		case err == nil:
 			failures = 0
-			s.update(func() { s.restarts++ })
 			log.Info("engine restarted", "pid", s.PID())
 		case s.isStopping():
 			return

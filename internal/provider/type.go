@@ -13,6 +13,9 @@ type Type struct {
 	// Summary is one line for tables.
 	Summary string
 	Profile Profile
+	// SecretFields are the fields of the type's block that name entries of secrets,
+	// such as auth.password. Those whose key ends in secretRef need not be listed.
+	SecretFields []string
 	// New builds a provider from its block of the configuration. It fails on bad
 	// configuration only and never dials: an unreachable backend must not keep
 	// the others from starting.

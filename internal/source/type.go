@@ -71,6 +71,9 @@ type Type struct {
 	// Exports are the series that the exporter makes of what the streams list: one
 	// for each kind that a Lister lists.
 	Exports []Export
+	// SecretFields are the fields of the type's block that name entries of secrets,
+	// such as auth.password. Those whose key ends in secretRef need not be listed.
+	SecretFields []string
 	// New builds the streams of a source: each is a Source with a cursor of its
 	// own. It fails on bad configuration only and makes no request.
 	New func(ctx context.Context, cfg Config) ([]Stream, error)

@@ -104,17 +104,17 @@ func processesNaming(t *testing.T, path string) (pids []int) {
 	return pids
 }
 
-// enginePID is the engine that works on the site's database.
-func (s site) enginePID(t *testing.T) int {
+// enginePID is the engine that works on the site's database. While one begins, its
+// id is not written yet.
+func (s site) enginePID(t *testing.T) (pid int) {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join(s.dir, "temporal.db.lock"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	pid, err := strconv.Atoi(strings.TrimSpace(string(b)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	eventually(t, "the engine says its process id", func() error {
+		b, err := os.ReadFile(filepath.Join(s.dir, "temporal.db.lock"))
+		if err == nil {
+			pid, err = strconv.Atoi(strings.TrimSpace(string(b)))
+		}
+		return err
+	})
 	return pid
 }
 

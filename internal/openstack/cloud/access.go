@@ -43,6 +43,11 @@ type Access struct {
 	CallTimeout time.Duration `yaml:"callTimeout"`
 }
 
+// SecretFields are the fields of an Access that name secrets.
+func SecretFields() []string {
+	return []string{"auth.password", "auth.applicationCredentialSecret"}
+}
+
 // Auth are credentials: of a user, or of an application.
 type Auth struct {
 	// URL is that of the identity service, such as https://cloud.example.com:5000/v3.

@@ -34,8 +34,9 @@ const TypeName = "hetzner"
 // Type describes the provider type.
 func Type() provider.Type {
 	return provider.Type{
-		Name:    TypeName,
-		Summary: "servers of a Hetzner Cloud project",
+		Name:         TypeName,
+		Summary:      "servers of a Hetzner Cloud project",
+		SecretFields: []string{"token"},
 		Profile: provider.Profile{
 			Readiness:          "provisioning-window",
 			CreateReturn:       "submit",

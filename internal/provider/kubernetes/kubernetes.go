@@ -29,8 +29,9 @@ const TypeName = "kubernetes"
 // Type describes the provider type.
 func Type() provider.Type {
 	return provider.Type{
-		Name:    TypeName,
-		Summary: "Pods of a Kubernetes namespace",
+		Name:         TypeName,
+		Summary:      "Pods of a Kubernetes namespace",
+		SecretFields: []string{"token"},
 		Profile: provider.Profile{
 			Readiness:          "immediate",
 			CreateReturn:       "submit",

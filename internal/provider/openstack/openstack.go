@@ -28,8 +28,9 @@ const TypeName = "openstack"
 // Type describes the provider type.
 func Type() provider.Type {
 	return provider.Type{
-		Name:    TypeName,
-		Summary: "servers of an OpenStack project",
+		Name:         TypeName,
+		Summary:      "servers of an OpenStack project",
+		SecretFields: cloud.SecretFields(),
 		Profile: provider.Profile{
 			Readiness:          "provisioning-window",
 			CreateReturn:       "submit",

@@ -64,10 +64,11 @@ const (
 // Type describes the source type.
 func Type() source.Type {
 	return source.Type{
-		Name:    TypeName,
-		Summary: "actions of a Hetzner Cloud project",
-		Kinds:   kinds(),
-		Exports: exports(),
+		Name:         TypeName,
+		Summary:      "actions of a Hetzner Cloud project",
+		SecretFields: []string{"token"},
+		Kinds:        kinds(),
+		Exports:      exports(),
 		New: func(_ context.Context, cfg source.Config) ([]source.Stream, error) {
 			sources, err := New(cfg)
 			if err != nil {

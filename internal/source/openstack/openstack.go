@@ -51,10 +51,11 @@ type Options struct {
 // Type describes the source type.
 func Type() source.Type {
 	return source.Type{
-		Name:    TypeName,
-		Summary: "servers, volumes and floating IPs of an OpenStack project or cloud",
-		Kinds:   kinds(),
-		Exports: exports(),
+		Name:         TypeName,
+		Summary:      "servers, volumes and floating IPs of an OpenStack project or cloud",
+		SecretFields: cloud.SecretFields(),
+		Kinds:        kinds(),
+		Exports:      exports(),
 		// With allProjects each project has an account of its own below the source's.
 		SubAccounts: true,
 		New: func(_ context.Context, cfg source.Config) ([]source.Stream, error) {
