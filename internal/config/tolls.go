@@ -231,16 +231,21 @@ func (v *validator) sources(c *Config, rs []rawSource) {
 		if r.Type == gardenerType {
 			fields = append(fields, "registration")
 		}
+		var secrets []string
+		if i := slices.Index(types, r.Type); i >= 0 {
+			secrets = v.opts.SourceTypes[i].SecretFields
+		}
 		s.inner = Provider{
 			Name: r.Name, Type: r.Type, file: v.doc.File(), field: at + "." + r.Type, line: v.doc.Locate(at),
-			block: v.typeBlock(at, r.Type, types, r.Blocks, fields...),
+			block: v.typeBlock(at, r.Type, types, secrets, r.Blocks, fields...),
 		}
 		c.Sources = append(c.Sources, s)
 	}
 }
 
-// typeBlock finds the block of a type and refuses all other keys.
-func (v *validator) typeBlock(at, typ string, types []string, blocks map[string]yaml.Node, fields ...string) *strictyaml.Document {
+// typeBlock finds the block of a type, checks the secrets that it names, and refuses
+// all other keys.
+func (v *validator) typeBlock(at, typ string, types, secrets []string, blocks map[string]yaml.Node, fields ...string) *strictyaml.Document {
 	var found *strictyaml.Document
 	for _, key := range sorted(blocks) {
 		path := at + "." + key
@@ -253,7 +258,7 @@ func (v *validator) typeBlock(at, typ string, types []string, blocks map[string]
 			doc := strictyaml.FromNode(&node, v.doc.File(), path)
 			found = &doc
 			v.references(&node, path)
-			v.secretNames(&node, path, v.sourceSecretFields(typ))
+			v.secretNames(&node, path, secrets)
 		case slices.Contains(types, key):
 			v.bad(path, "is the block of type %s, but the type is %q: name the block after the type", key, typ)
 		default:

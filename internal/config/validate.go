@@ -148,30 +148,11 @@ func (v *validator) defaultRate(typeName string) float64 {
 
 // block finds the block of the provider's type and refuses all other keys.
 func (v *validator) block(at string, r rawProvider) *strictyaml.Document {
-	var found *strictyaml.Document
-	for _, key := range sorted(r.Blocks) {
-		path := at + "." + key
-		switch {
-		case key == r.Type:
-			node := r.Blocks[key]
-			if node.Tag == "!!null" {
-				continue // "local:" with nothing below: the same as no block
-			}
-			doc := strictyaml.FromNode(&node, v.doc.File(), path)
-			found = &doc
-			v.references(&node, path)
-			v.secretNames(&node, path, v.secretFields(r.Type))
-		case slices.Contains(v.types(), key):
-			v.bad(path, "is the block of type %s, but the type is %q: name the block after the type", key, r.Type)
-		default:
-			allowed := []string{"name", "type", "shards", "budget", "spendCap", "prices", "drift"}
-			if slices.Contains(v.types(), r.Type) {
-				allowed = append(allowed, r.Type)
-			}
-			v.bad(path, "unknown field: allowed are %s", strings.Join(allowed, ", "))
-		}
+	var secrets []string
+	if i := slices.IndexFunc(v.opts.Types, func(t provider.Type) bool { return t.Name == r.Type }); i >= 0 {
+		secrets = v.opts.Types[i].SecretFields
 	}
-	return found
+	return v.typeBlock(at, r.Type, v.types(), secrets, r.Blocks, "name", "type", "shards", "budget", "spendCap", "prices", "drift")
 }
 
 // references checks the secret references in a block. By convention the key of
@@ -220,24 +201,6 @@ func valueOf(n *yaml.Node, key string) *yaml.Node {
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		if n.Content[i].Value == key {
 			return n.Content[i+1]
-		}
-	}
-	return nil
-}
-
-func (v *validator) secretFields(typ string) []string {
-	for _, t := range v.opts.Types {
-		if t.Name == typ {
-			return t.SecretFields
-		}
-	}
-	return nil
-}
-
-func (v *validator) sourceSecretFields(typ string) []string {
-	for _, t := range v.opts.SourceTypes {
-		if t.Name == typ {
-			return t.SecretFields
 		}
 	}
 	return nil
