@@ -159,6 +159,15 @@ func (s *site) end(name string, run client.WorkflowRun) {
 	}
 }
 
+func (s *site) currentRun(name string) string {
+	s.t.Helper()
+	d, err := s.client.DescribeWorkflow(s.t.Context(), workflows.ProxyID("default", name), "")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return d.WorkflowExecution.RunID
+}
+
 // runs lists the runs of a workflow id, first to last.
 func (s *site) runs(name string) []string {
 	s.t.Helper()
@@ -280,40 +289,48 @@ func TestEngineLives(t *testing.T) {
 }
 
 // TestContinueAsNewLosesNothing puts a proxy under 1,000 signals and 50 updates
-// while it continues as new again and again.
+// while it continues as new again and again. The engine refuses to end a run for
+// which something new has come, so that one that is signaled without a pause
+// continues only when the senders pause: they do so after every wave, whose
+// signals alone make the run long enough.
 func TestContinueAsNewLosesNothing(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	const name, signals, updates = "busy", 1000, 50
-	in := api.ProxyInput{Spec: api.ProxySpec{Provider: "mem", Placement: provider.Placement{Region: "north"}, CloudInit: &api.SecretSource{Inline: "#!/bin/sh"}}, Labels: map[string]string{"a": "b"}, ContinueAfter: 150}
+	const name, waves, signals, updates = "busy", 10, 100, 5
+	in := api.ProxyInput{Spec: api.ProxySpec{Provider: "mem", Placement: provider.Placement{Region: "north"}, CloudInit: &api.SecretSource{Inline: "#!/bin/sh"}}, Labels: map[string]string{"a": "b"}, ContinueAfter: signals}
 	run := s.start(name, in)
 	before := s.running(name)
 
-	var wg sync.WaitGroup
-	gate := make(chan struct{}, 16) // so many callers at once
-	for i := range signals {
-		gate <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-gate }()
-			// Nothing is wrong with the instance, so that every observation that
-			// is not lost has to be looked at and found false.
-			s.signal(name, workflows.SignalObserved, api.Observation{Kind: api.ObservedStopped, InstanceID: before.Status.InstanceID, Message: fmt.Sprint(i)})
-		})
-		if i%(signals/updates) == 0 {
+	for wave := range waves {
+		began := s.currentRun(name)
+		var wg sync.WaitGroup
+		gate := make(chan struct{}, 16) // so many callers at once
+		for i := range signals {
+			n := wave*signals + i
+			gate <- struct{}{}
 			wg.Go(func() {
-				spec := before.Spec
-				spec.NeverHealthyAfter = api.Duration(time.Hour + time.Duration(i)*time.Second)
-				var r api.SetSpecResult
-				if err := s.update(name, workflows.UpdateSetSpec, api.SetSpecInput{Spec: spec}, &r); err != nil {
-					t.Errorf("update %d: %v", i, err)
-				}
+				defer func() { <-gate }()
+				// Nothing is wrong with the instance, so that every observation that
+				// is not lost has to be looked at and found false.
+				s.signal(name, workflows.SignalObserved, api.Observation{Kind: api.ObservedStopped, InstanceID: before.Status.InstanceID, Message: fmt.Sprint(n)})
 			})
+			if i%(signals/updates) == 0 {
+				wg.Go(func() {
+					spec := before.Spec
+					spec.NeverHealthyAfter = api.Duration(time.Hour + time.Duration(n)*time.Second)
+					var r api.SetSpecResult
+					if err := s.update(name, workflows.UpdateSetSpec, api.SetSpecInput{Spec: spec}, &r); err != nil {
+						t.Errorf("update %d: %v", n, err)
+					}
+				})
+			}
 		}
+		wg.Wait()
+		s.until(name, fmt.Sprintf("in a new run after wave %d", wave+1), func(api.Proxy) bool { return s.currentRun(name) != began })
 	}
-	wg.Wait()
 	after := s.running(name)
-	if got, want := after.Metadata.Generation, int64(1+updates); got != want {
-		t.Errorf("generation %d after %d updates, want %d", got, updates, want)
+	if got, want := after.Metadata.Generation, int64(1+waves*updates); got != want {
+		t.Errorf("generation %d after %d updates, want %d", got, waves*updates, want)
 	}
 	// Beside what the updates changed, everything is as it was.
 	after.Metadata.Generation, after.Status.ObservedGeneration, after.Spec.NeverHealthyAfter = 1, 1, before.Spec.NeverHealthyAfter
@@ -324,18 +341,17 @@ func TestContinueAsNewLosesNothing(t *testing.T) {
 		t.Errorf("state differs after continue-as-new (-before +after):\n%s", d)
 	}
 	runs := s.runs(name)
-	// How often depends on how the engine bundles the signals.
-	if len(runs) < 2 {
-		t.Errorf("it never continued as new")
+	if len(runs) < 1+waves {
+		t.Errorf("%d runs, want at least %d", len(runs), 1+waves)
 	}
-	s.wantEqualBoundaries(name, runs)
+	s.wantEqualBoundaries(name, runs, waves*signals)
 	s.end(name, run)
 	t.Logf("%d runs", len(runs))
 }
 
 // wantEqualBoundaries checks of each continue-as-new that what one run handed
 // over is what the next began with, and that all signals were received.
-func (s *site) wantEqualBoundaries(name string, runs []string) {
+func (s *site) wantEqualBoundaries(name string, runs []string, signals int) {
 	s.t.Helper()
 	signaled := 0
 	for _, id := range runs {
@@ -348,7 +364,7 @@ func (s *site) wantEqualBoundaries(name string, runs []string) {
 			s.t.Errorf("run %s: %v", id, err)
 		}
 	}
-	if signaled < 1000 {
-		s.t.Errorf("%d signals in %d histories, want 1000", signaled, len(runs))
+	if signaled < signals {
+		s.t.Errorf("%d signals in %d histories, want %d", signaled, len(runs), signals)
 	}
 }
