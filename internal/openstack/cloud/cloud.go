@@ -41,16 +41,21 @@ type Cloud struct {
 	needs  []string
 
 	client  *gophercloud.ProviderClient // with the token
-	login   gate.Gate                   // held while the first login is made
+	login   gate.Gate                   // held while a login is made that no token's end asks for
 	session atomic.Pointer[Session]
+
+	catalogAge time.Duration
 }
 
 // renewBefore is how long before its end a token is replaced.
 const renewBefore = 30 * time.Second
 
+// catalogAge is how old a catalogue is that lacks a region before it is read again.
+const catalogAge = time.Minute
+
 // New makes no request.
 func New(t Target, cfg Config) *Cloud {
-	c := &Cloud{target: t, secret: cfg.Secret, needs: cfg.Needs}
+	c := &Cloud{target: t, secret: cfg.Secret, needs: cfg.Needs, catalogAge: catalogAge}
 	c.client = c.newClient(cfg)
 	return c
 }

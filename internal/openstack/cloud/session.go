@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/tokens"
@@ -23,6 +24,8 @@ type Session struct {
 	Project string
 
 	regions map[string]*Region
+	missing map[string]error // of Order: why the catalogue is not enough for it
+	made    time.Time
 	secrets []provider.Sensitive
 }
 
@@ -48,9 +51,11 @@ func (r *Region) has(service string) bool {
 	return false
 }
 
-// newSession picks the services of the configured regions from the catalogue.
+// newSession picks the services of the configured regions from the catalogue. It
+// fails when there is enough for none of them: one that is mistyped, or that the
+// cloud takes out for a while, is the trouble of those who ask for it.
 func (c *Cloud) newSession(a login, cat *tokens.ServiceCatalog, secrets []provider.Sensitive) (*Session, error) {
-	s := &Session{regions: map[string]*Region{}, secrets: secrets}
+	s := &Session{regions: map[string]*Region{}, missing: map[string]error{}, made: time.Now(), secrets: secrets}
 	for _, e := range cat.Entries {
 		if e.Type != "compute" {
 			continue
@@ -84,17 +89,28 @@ func (c *Cloud) newSession(a login, cat *tokens.ServiceCatalog, secrets []provid
 		s.regions[name] = r
 	}
 	for _, name := range s.Order {
-		r := s.regions[name]
-		if r == nil {
-			return nil, BadConfig("regions: %q is not one of the cloud: want one of %s", name, strings.Join(s.Known, ", "))
-		}
-		for _, need := range c.needs {
-			if !r.has(need) {
-				return nil, BadConfig("interface: region %q has no %s service with interface %q", name, need, a.endpoint)
-			}
+		if err := c.complete(s, name, a.endpoint); err != nil {
+			s.missing[name] = err
 		}
 	}
+	if len(s.missing) == len(s.Order) {
+		return nil, s.missing[s.Order[0]]
+	}
 	return s, nil
+}
+
+// complete reports what the catalogue lacks of a configured region.
+func (c *Cloud) complete(s *Session, name, endpoint string) error {
+	r := s.regions[name]
+	if r == nil {
+		return BadConfig("regions: %q is not one of the cloud: want one of %s", name, strings.Join(s.Known, ", "))
+	}
+	for _, need := range c.needs {
+		if !r.has(need) {
+			return BadConfig("interface: region %q has no %s service with interface %q", name, need, endpoint)
+		}
+	}
+	return nil
 }
 
 func regionOf(e tokens.Endpoint) string {
@@ -143,11 +159,32 @@ func (c *Cloud) At(ctx context.Context, name string) (*Region, error) {
 	if name == "" {
 		name = s.Order[0]
 	}
+	if s.missing[name] != nil {
+		if s, err = c.lookAgain(ctx, s); err != nil {
+			return nil, err
+		}
+	}
+	if err := s.missing[name]; err != nil {
+		return nil, err
+	}
 	r := s.regions[name]
 	if r == nil {
 		return nil, &PlaceError{"region", name, "want one of " + strings.Join(s.Known, ", ")}
 	}
 	return r, nil
+}
+
+// lookAgain logs in again if the catalogue is not a recent one: what it lacked may
+// be there by now.
+func (c *Cloud) lookAgain(ctx context.Context, s *Session) (*Session, error) {
+	if err := c.login.Lock(ctx); err != nil {
+		return nil, err
+	}
+	defer c.login.Unlock()
+	if now := c.session.Load(); now != s || time.Since(s.made) < c.catalogAge {
+		return now, nil
+	}
+	return c.logIn(ctx)
 }
 
 // Speaking returns the region with the compute service's microversion agreed on:

@@ -61,9 +61,13 @@ func (p *Provider) create(ctx context.Context, req provider.CreateRequest) (prov
 	if err != nil {
 		return "", err
 	}
-	regions, err := p.everywhere(ctx)
-	if err != nil {
-		return "", err
+	// The default may have been another region when an earlier attempt was made. One
+	// that the spec names was always the same, and no other's trouble holds it up.
+	regions := []*region{at}
+	if req.Placement.Region == "" {
+		if regions, err = p.everywhere(ctx); err != nil {
+			return "", err
+		}
 	}
 	for _, r := range regions {
 		if s, err := p.adopt(ctx, r, req); err != nil || s != nil {

@@ -1,6 +1,8 @@
 package openstack_test
 
 import (
+	"maps"
+	"net/http"
 	"strings"
 	"sync"
 	"testing"
@@ -181,6 +183,74 @@ func TestRegions(t *testing.T) {
 		if provider.ClassOf(err) != provider.Permanent || !strings.Contains(err.Error(), name) {
 			t.Errorf("want %s: %v", name, err)
 		}
+	}
+}
+
+// A region that the cloud does not have fails what needs it, and nothing else.
+func TestRegionMistyped(t *testing.T) {
+	t.Parallel()
+	b := openstacktest.NewBackend(t, openstacksim.Options{})
+	p := open(t, b, func(o *openstack.Options) { o.Regions = []string{"RegionOne", "Atlantis"} })
+	req := request("proxy-a")
+	req.Placement.Region = "RegionOne"
+	id := create(t, p, req)
+	waitRunning(t, p, id)
+	bad := request("proxy-b")
+	bad.Placement.Region = "Atlantis"
+	_, created := p.Create(t.Context(), bad)
+	_, listed := p.List(t.Context(), provider.Selector{})
+	for what, err := range map[string]error{"created there": created, "listed": listed} {
+		if provider.ClassOf(err) != provider.Permanent || !strings.Contains(err.Error(), `"Atlantis" is not one of the cloud: want one of RegionOne`) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	ready := map[string]bool{}
+	for _, st := range p.Check(t.Context()) {
+		ready[st.Target] = st.Ready
+	}
+	if want := map[string]bool{"RegionOne/compute": true, "RegionOne/network": true, "Atlantis/compute": false, "Atlantis/network": false}; !maps.Equal(ready, want) {
+		t.Errorf("ready: %v, want %v", ready, want)
+	}
+	if err := p.Delete(t.Context(), id); err != nil {
+		t.Error(err)
+	}
+}
+
+// A region that is down holds up nothing that names another. What looks for a
+// name, or for all there is, still fails: it must not conclude from a part.
+func TestRegionDown(t *testing.T) {
+	t.Parallel()
+	b := openstacktest.NewBackend(t, openstacksim.Options{Regions: []string{"RegionOne", "RegionTwo"}})
+	p := open(t, b, func(o *openstack.Options) {
+		everything(o)
+		o.Regions = []string{"RegionOne", "RegionTwo"}
+	})
+	for down, up := range map[string]string{"RegionOne": "RegionTwo", "RegionTwo": "RegionOne"} {
+		remove := b.Faults.Add(openstacksim.Fault{Kind: openstacksim.FaultAnswer, Path: "/" + down + "/.*", Status: http.StatusServiceUnavailable})
+		req := request("proxy-" + strings.ToLower(up))
+		req.Placement.Region = up
+		id := create(t, p, req)
+		if again, err := p.Create(t.Context(), req); err != nil || again != id {
+			t.Errorf("%s down: created again: %s, %v, want %s", down, again, err, id)
+		}
+		waitRunning(t, p, id)
+		if _, err := p.Find(t.Context(), "proxy-nowhere", req.Marks); provider.ClassOf(err) != provider.Transient {
+			t.Errorf("%s down: a name that is not in %s: %v, want Transient", down, up, err)
+		}
+		if _, err := p.List(t.Context(), provider.Selector{}); provider.ClassOf(err) != provider.Transient {
+			t.Errorf("%s down: listed: %v, want Transient", down, err)
+		}
+		anywhere := request("proxy-anywhere")
+		if _, err := p.Create(t.Context(), anywhere); provider.ClassOf(err) != provider.Transient {
+			t.Errorf("%s down: created without a region: %v, want Transient", down, err)
+		}
+		if err := p.Delete(t.Context(), id); err != nil {
+			t.Errorf("%s down: %v", down, err)
+		}
+		remove()
+	}
+	if got := count(b); got != "" {
+		t.Errorf("%s is left", got)
 	}
 }
 
