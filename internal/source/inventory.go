@@ -28,7 +28,8 @@ type Lister interface {
 // lists that they still know by their id.
 type Confirmer interface {
 	// Gone reports whether a resource of an account is gone from it for certain. An
-	// error means that this cannot be told, and nothing is concluded then.
+	// error means that this cannot be told, and nothing is concluded then. The region
+	// is that of its events; empty means that nobody knows it, and that it may be in any.
 	Gone(ctx context.Context, account, region string, r event.Resource) (bool, error)
 }
 

@@ -14,8 +14,23 @@ var _ source.Confirmer = (*Source)(nil)
 // no list, and is not gone: the compute service says of one that it is asked for
 // that its state is unknown, or fails, whatever its release and however many servers
 // there are. Source: nova/compute/api.py _get_instance_from_cell (Zed).
+//
+// What nobody knows the region of is gone if it is gone from all of them.
 func (s *Source) Gone(ctx context.Context, account, region string, r event.Resource) (bool, error) {
 	ctx = provider.ContextWithOp(ctx, source.OpGone)
+	regions := []string{region}
+	if region == "" {
+		regions = s.regions()
+	}
+	for _, name := range regions {
+		if gone, err := s.gone(ctx, account, name, r); err != nil || !gone {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+func (s *Source) gone(ctx context.Context, account, region string, r event.Resource) (bool, error) {
 	var out source.Page
 	rd, err := s.reading(ctx, region, &place{}, &out)
 	if err != nil {

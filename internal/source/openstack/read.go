@@ -117,22 +117,12 @@ func (s *Source) Next(ctx context.Context, c source.Cursor) (source.Page, error)
 	ctx = provider.ContextWithOp(ctx, source.OpNext)
 	s.sizes.commit(c)
 	regions := s.regions()
-	parts := make([]part, len(regions))
-	skip := s.troubles.waiting(s.now(), regions)
-	var wg sync.WaitGroup
-	for i, name := range regions {
-		at := p.Regions[name]
-		if at == nil {
-			at = &place{Since: p.Since}
-			p.Regions[name] = at
+	for _, name := range regions {
+		if p.Regions[name] == nil {
+			p.Regions[name] = &place{Since: p.Since}
 		}
-		if err := skip[name]; err != nil {
-			parts[i] = part{err: err}
-			continue
-		}
-		wg.Go(func() { parts[i] = s.part(ctx, name, at.clone()) })
 	}
-	wg.Wait()
+	parts := s.parts(ctx, p, regions)
 	if err := ctx.Err(); err != nil {
 		return source.Page{}, s.wrap(ctx, source.OpNext, err)
 	}

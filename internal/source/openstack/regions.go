@@ -2,6 +2,7 @@ package openstack
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -16,6 +17,51 @@ type part struct {
 	out   source.Page
 	sizes map[sizeKey]event.Size
 	err   error
+}
+
+// parts reads on in all regions at once. One that has ended its sweep waits for those
+// that are in the middle of theirs: sweeps of several pages that began at different
+// times would never all have ended on the same page, and nothing would ever be caught
+// up. It waits for none that is broken, does not if it is broken itself, and no longer
+// than its own sweep is fresh.
+func (s *Source) parts(ctx context.Context, p position, regions []string) []part {
+	out := make([]part, len(regions))
+	now := s.now()
+	skip := s.troubles.waiting(now, regions)
+	var under, fresh, due []int // in the middle of a sweep, waiting, and beginning one
+	for i, name := range regions {
+		at := p.Regions[name]
+		switch age := now.Sub(at.AsOf); {
+		case skip[name] != nil:
+			out[i].err = skip[name]
+		case at.Walk != nil:
+			under = append(under, i)
+		case age >= 0 && age < freshFor && !s.troubles.has(name):
+			fresh = append(fresh, i)
+		default:
+			due = append(due, i)
+		}
+	}
+	read := func(which ...int) {
+		var wg sync.WaitGroup
+		for _, i := range which {
+			wg.Go(func() { out[i] = s.part(ctx, regions[i], p.Regions[regions[i]].clone()) })
+		}
+		wg.Wait()
+	}
+	if len(under) == 0 {
+		read(slices.Concat(fresh, due)...)
+		return out
+	}
+	read(slices.Concat(under, due)...)
+	if !slices.ContainsFunc(under, func(i int) bool { return out[i].err == nil }) {
+		read(fresh...)
+		return out
+	}
+	for _, i := range fresh {
+		out[i] = part{at: p.Regions[regions[i]], out: source.Page{CaughtUp: true}}
+	}
+	return out
 }
 
 // part reads on in a region.
@@ -105,6 +151,14 @@ func (t *troubles) note(name string, err error, now time.Time, took, asked time.
 		took = 0 // the next read may as well ask
 	}
 	t.of[name] = trouble{now.Add(min(longestRest, max(restFactor*took, asked))), err}
+}
+
+// has reports whether a region failed when it was read last.
+func (t *troubles) has(name string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	_, ok := t.of[name]
+	return ok
 }
 
 // waiting are the regions to be left alone, with the error of each. When that is

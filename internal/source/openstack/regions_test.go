@@ -30,16 +30,22 @@ func divided(t *testing.T, kind event.ResourceType, change func(*openstack.Optio
 	})
 }
 
-// in makes a thing in a region.
-func (p *platform) in(t *testing.T, region string) string {
-	t.Helper()
+// move has everything that is done from now on done in a region.
+func (p *platform) move(tb testing.TB, region string) {
+	tb.Helper()
 	for service, u := range p.URLs {
 		for _, r := range twoRegions {
 			u = strings.Replace(u, "/"+r+"/", "/"+region+"/", 1)
 		}
 		p.URLs[service] = u
 	}
-	p.learn(t)
+	p.learn(tb)
+}
+
+// in makes a thing in a region.
+func (p *platform) in(t *testing.T, region string) string {
+	t.Helper()
+	p.move(t, region)
 	id := p.create(t, nil)
 	p.settled(t, id, "ACTIVE", "available")
 	return id
@@ -221,5 +227,62 @@ func TestBrokenOffWithRegions(t *testing.T) {
 	release()
 	if page, err := s.Next(t.Context(), c); err != nil || len(page.Broken) > 0 {
 		t.Errorf("that is no failure of the region: %+v, %v", page.Broken, err)
+	}
+}
+
+// Regions whose sweeps take several pages are caught up together, also when one of them
+// has lost a page's time to the other.
+func TestRegionsCatchUpTogether(t *testing.T) {
+	t.Parallel()
+	p, s := divided(t, event.FloatingIP, nil)
+	var all []string
+	for _, region := range twoRegions {
+		for range pageSize + 2 {
+			all = append(all, p.in(t, region))
+		}
+	}
+	heal := p.breakRegion("RegionTwo", openstacksim.Fault{Kind: openstacksim.FaultAnswer, Status: 503, Skip: 1, Times: 1, Method: "GET"})
+	defer heal()
+	var items []source.Item
+	var c source.Cursor
+	for range 6 {
+		page, err := s.Next(t.Context(), c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		items, c = append(items, page.Items...), page.Next
+		if page.CaughtUp && len(page.Broken) == 0 {
+			if diff := cmp.Diff(ids(items), sorted(all...)); diff != "" {
+				t.Errorf("caught up (-got +want):\n%s", diff)
+			}
+			return
+		}
+	}
+	t.Errorf("not caught up after six pages, with two in each region")
+}
+
+// What nobody knows the region of is gone when it is in none, and when all can be asked.
+func TestGoneFromAnyRegion(t *testing.T) {
+	t.Parallel()
+	p, s := divided(t, event.FloatingIP, nil)
+	for _, region := range twoRegions {
+		id := p.in(t, region)
+		ask := func() (bool, error) {
+			return s.Gone(t.Context(), sourcetest.Account, "", event.Resource{Type: event.FloatingIP, ID: id})
+		}
+		if gone, err := ask(); gone || err != nil {
+			t.Errorf("in %s: %v, %v", region, gone, err)
+		}
+		p.remove(t, id)
+		for _, broken := range twoRegions {
+			heal := p.breakRegion(broken, openstacksim.Fault{Kind: openstacksim.FaultAnswer, Status: 503})
+			if gone, err := ask(); gone || provider.ClassOf(err) != provider.Transient {
+				t.Errorf("deleted in %s, while %s cannot be asked: %v, %v", region, broken, gone, err)
+			}
+			heal()
+		}
+		if gone, err := ask(); !gone || err != nil {
+			t.Errorf("deleted in %s: %v, %v", region, gone, err)
+		}
 	}
 }
