@@ -69,7 +69,7 @@ demo-day: ## let a day happen in the simulated cloud of a running make run ARGS=
 
 .PHONY: test
 test: engine ## unit, contract, workflow and replay tests with the race detector; TEST=./path/...
-	PROVIDERTEST_REQUIRE=all $(GO) test -race -timeout 20m $(TEST)
+	PROVIDERTEST_REQUIRE=all SOURCETEST_REQUIRE=all $(GO) test -race -timeout 20m $(TEST)
 
 .PHONY: test-e2e
 test-e2e: build tools ## end-to-end tests on the real engine with real processes

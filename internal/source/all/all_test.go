@@ -67,6 +67,14 @@ func missing(root fs.FS, typ source.Type) (out []string) {
 	case !runs:
 		lacks("no test in %s calls sourcetest.Run", dir)
 	}
+	// What the kit cannot see from outside. The error is said above.
+	for does, hook := range map[string]string{"source.Confirmer": "sourcetest.HookHide", "source.Broken{": "sourcetest.HookParts"} {
+		if uses, _ := contains(root, dir, does, false); uses {
+			if declared, _ := contains(root, dir, hook, true); !declared {
+				lacks("something in %s uses %s, and no test declares %s", dir, strings.TrimSuffix(does, "{"), hook)
+			}
+		}
+	}
 	lists, _ := contains(root, dir, "(source.Snapshot, error)", false) // the error is said above
 	if !lists && len(typ.Exports) > 0 {
 		lacks("it has Exports and nothing in %s lists", dir)
@@ -137,6 +145,16 @@ func TestMissing(t *testing.T) {
 		"no series": {func(f fstest.MapFS) {
 			f["internal/source/memory/list.go"] = &fstest.MapFile{Data: []byte("func (s *Source) List(ctx context.Context) (source.Snapshot, error) {")}
 		}, []string{"it lists and Type().Exports has no series of thing"}},
+		"nobody breaks a part": {func(f fstest.MapFS) {
+			f["internal/source/memory/parts.go"] = &fstest.MapFile{Data: []byte("source.Broken{Part: name, Err: err}")}
+		}, []string{"something in internal/source/memory uses source.Broken, and no test declares sourcetest.HookParts"}},
+		"nobody asks": {func(f fstest.MapFS) {
+			f["internal/source/memory/gone.go"] = &fstest.MapFile{Data: []byte("var _ source.Confirmer = (*Source)(nil)")}
+		}, []string{"something in internal/source/memory uses source.Confirmer, and no test declares sourcetest.HookHide"}},
+		"both are tried": {func(f fstest.MapFS) {
+			f["internal/source/memory/gone.go"] = &fstest.MapFile{Data: []byte("source.Confirmer source.Broken{")}
+			f[test].Data = []byte("sourcetest.Run(t, h) sourcetest.HookHide sourcetest.HookParts")
+		}, nil},
 		"no kit":  {func(f fstest.MapFS) { f[test].Data = nil }, []string{"no test in internal/source/memory calls sourcetest.Run"}},
 		"no page": {func(f fstest.MapFS) { delete(f, page) }, []string{"its page docs/sources/memory.md cannot be read"}},
 		"no event": {func(f fstest.MapFS) { f[page].Data = []byte(strings.Replace(text, "`thing.resize.end`", "", 1)) },

@@ -11,3 +11,8 @@ func TestContract(t *testing.T) {
 	t.Parallel()
 	sourcetest.Run(t, memorytest.Harness())
 }
+
+func TestContractOfParts(t *testing.T) {
+	t.Parallel()
+	sourcetest.Run(t, memorytest.DividedHarness())
+}

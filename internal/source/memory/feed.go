@@ -91,6 +91,8 @@ type thing struct {
 	units int64
 	made  time.Time
 	odd   bool
+	// hidden things are in no list, and there all the same.
+	hidden bool
 }
 
 func (f *Feed) now() time.Time {
@@ -172,6 +174,22 @@ func (f *Feed) Spoil(name string) {
 	}
 }
 
+// Hide leaves a thing out of every list, as platforms do with some of theirs, until
+// show is called.
+func (f *Feed) Hide(name string) (show func()) {
+	set := func(hidden bool) {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		for i := range f.things {
+			if f.things[i].name == name {
+				f.things[i].hidden = hidden
+			}
+		}
+	}
+	set(true)
+	return func() { set(false) }
+}
+
 // Things are the names of what exists.
 func (f *Feed) Things() (names []string) {
 	f.mu.Lock()
@@ -198,7 +216,7 @@ func (f *Feed) list(ctx context.Context, after int64) (page []thing, more bool, 
 	}
 	for _, t := range f.things {
 		switch {
-		case t.seq <= after:
+		case t.seq <= after || t.hidden:
 		case len(page) < size:
 			page = append(page, t)
 		default:
@@ -206,6 +224,17 @@ func (f *Feed) list(ctx context.Context, after int64) (page []thing, more bool, 
 		}
 	}
 	return page, false, nil
+}
+
+// look reports whether a thing exists, in lists or not.
+func (f *Feed) look(ctx context.Context, name string) (bool, error) {
+	if err := f.enter(ctx); err != nil {
+		return false, err
+	}
+	if f.AfterRead != nil {
+		defer f.AfterRead()
+	}
+	return slices.Contains(f.Things(), name), nil
 }
 
 // Forget removes every entry, as a platform does with old ones.

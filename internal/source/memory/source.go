@@ -21,12 +21,15 @@ const MaxPending = 100
 // Source reads a Feed. It is safe for concurrent use.
 type Source struct {
 	name, account string
-	feed          *Feed
+	// region is the part of a feed that this is, "" for one that has no parts.
+	region string
+	feed   *Feed
 }
 
 var (
-	_ source.Source = (*Source)(nil)
-	_ source.Lister = (*Source)(nil)
+	_ source.Source    = (*Source)(nil)
+	_ source.Lister    = (*Source)(nil)
+	_ source.Confirmer = (*Source)(nil)
 )
 
 // New returns a source of that configured name over a feed, in events of that
@@ -141,7 +144,7 @@ func (s *Source) List(ctx context.Context) (source.Snapshot, error) {
 		}
 		for _, t := range page {
 			after = t.seq
-			x := source.Existing{Account: s.account, Resource: event.Resource{Type: Kind().Type, ID: t.name}}
+			x := source.Existing{Account: s.account, Region: s.region, Resource: event.Resource{Type: Kind().Type, ID: t.name}}
 			if !t.odd {
 				x.CreatedAt, x.Size = t.made, event.Size{"units": event.Int(t.units)}
 			}
@@ -149,6 +152,19 @@ func (s *Source) List(ctx context.Context) (source.Snapshot, error) {
 		}
 	}
 	return out, nil
+}
+
+// Gone implements source.Confirmer. Only the feed's own word that there is no such
+// thing counts.
+func (s *Source) Gone(ctx context.Context, account, region string, r event.Resource) (bool, error) {
+	if region != "" && region != s.region {
+		return false, provider.Wrap(provider.Permanent, source.OpGone, s.name, r.ID, fmt.Errorf("region %q: want %q", region, s.region))
+	}
+	there, err := s.feed.look(ctx, r.ID)
+	if err != nil {
+		return false, s.wrap(source.OpGone, err)
+	}
+	return !there || account != s.account, nil
 }
 
 // wrap classes a failure. The platform's message is left out: it may repeat what
@@ -182,7 +198,7 @@ func (s *Source) item(e Entry) (source.Item, error) {
 		return source.Item{}, fmt.Errorf("entry %d: nobody knows what %q means", e.ID, e.Verb)
 	}
 	return source.Item{Ref: ref(e.ID), Event: event.New(k.EventType(e.Verb), e.Finished, event.Data{
-		Platform: TypeName, Account: s.account, Resource: e.resource(), Change: e.change(),
+		Platform: TypeName, Account: s.account, Resource: e.resource(), Change: e.change(), Region: s.region,
 		Size: event.Size{"units": event.Int(e.Units)}, Sequence: e.ID,
 	})}, nil
 }

@@ -1,9 +1,12 @@
 package openstack_test
 
 import (
+	"net/http"
+	"slices"
 	"testing"
 	"time"
 
+	"github.com/tollgate-dev/tollgate/internal/provider/openstack/openstacksim"
 	"github.com/tollgate-dev/tollgate/internal/reporting/event"
 	"github.com/tollgate-dev/tollgate/internal/source"
 	"github.com/tollgate-dev/tollgate/internal/source/openstack"
@@ -55,12 +58,58 @@ func (p simServers) Skew(_ testing.TB, d time.Duration) {
 	p.skew = d
 }
 
+// reads are the requests of the feed, of listings and of questions about one thing.
+const reads = "(/servers(/[^/]+)?|/os-instance-actions|/volumes/[^/]+|/floatingips(/[^/]+)?)"
+
+// fail lets reads fail whose path matches.
+func (p *platform) fail(path string, kind sourcetest.FaultKind, read int, echo string) (heal func()) {
+	f := openstacksim.Fault{Kind: openstacksim.FaultAnswer, Method: "GET", Path: path, Skip: read - 1, Message: "no: " + echo}
+	switch kind {
+	case sourcetest.FaultUnauthorized:
+		f.Status = http.StatusUnauthorized
+	case sourcetest.FaultThrottled:
+		f.Status = http.StatusTooManyRequests
+	case sourcetest.FaultInternal:
+		f.Status = http.StatusInternalServerError
+	case sourcetest.FaultTruncated:
+		f.Kind = openstacksim.FaultTruncate
+	case sourcetest.FaultGateway:
+		f.Status, f.Body = http.StatusNotFound, `{"message":"no Route matched with those values: `+echo+`"}`
+	case sourcetest.FaultBlank:
+		f.Status, f.Body = http.StatusOK, `{}`
+	}
+	return p.Add(f)
+}
+
+// Fail implements sourcetest.Faulter.
+func (p *platform) Fail(_ testing.TB, kind sourcetest.FaultKind, read int, echo string) func() {
+	return p.fail(reads, kind, read, echo)
+}
+
+// Hang implements sourcetest.Hanger.
+func (p *platform) Hang(testing.TB) func() {
+	return p.Add(openstacksim.Fault{Kind: openstacksim.FaultHang, Method: "GET", Path: reads})
+}
+
+// Hide implements sourcetest.Hider.
+func (p *platform) Hide(tb testing.TB) func() {
+	id := p.Exists(tb)[0]
+	p.List(func(_ string, entries []any) []any {
+		return slices.DeleteFunc(entries, func(x any) bool { one, ok := x.(obj); return ok && one["id"] == id })
+	})
+	return func() { p.List(nil) }
+}
+
 func of(b sourcetest.Backend) *platform {
 	switch p := b.(type) {
 	case simServers:
 		return p.platform
 	case *platform:
 		return p
+	case dividedServers:
+		return p.first
+	case *twoRegionsOf:
+		return p.first
 	}
 	return nil
 }
@@ -79,7 +128,7 @@ func harness(kind event.ResourceType) sourcetest.Harness {
 			return of(b).open(tb, o, nil)
 		},
 		Hooks: []sourcetest.Hook{sourcetest.HookDuring, sourcetest.HookFail, sourcetest.HookHang, sourcetest.HookRepeat, sourcetest.HookPoison,
-			sourcetest.HookList, sourcetest.HookSpoil},
+			sourcetest.HookList, sourcetest.HookSpoil, sourcetest.HookHide},
 	}
 	if kind == event.Server {
 		h.Hooks = append(h.Hooks, sourcetest.HookBegin, sourcetest.HookLose, sourcetest.HookForget, sourcetest.HookSkew)

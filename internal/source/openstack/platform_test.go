@@ -373,27 +373,3 @@ func (p *platform) Poison(tb testing.TB) {
 	defer p.mu.Unlock()
 	p.edit[id] = func(x obj) { x["created"], x["created_at"], x["status"] = "yesterday", "yesterday", nil }
 }
-
-// reads are the requests of the feed and of listings.
-const reads = "(/servers/detail|/os-instance-actions|/volumes/detail|/floatingips)"
-
-// Fail implements sourcetest.Faulter.
-func (p *platform) Fail(_ testing.TB, kind sourcetest.FaultKind, read int, echo string) func() {
-	f := openstacksim.Fault{Kind: openstacksim.FaultAnswer, Method: "GET", Path: reads, Skip: read - 1, Message: "no: " + echo}
-	switch kind {
-	case sourcetest.FaultUnauthorized:
-		f.Status = http.StatusUnauthorized
-	case sourcetest.FaultThrottled:
-		f.Status = http.StatusTooManyRequests
-	case sourcetest.FaultInternal:
-		f.Status = http.StatusInternalServerError
-	case sourcetest.FaultTruncated:
-		f.Kind = openstacksim.FaultTruncate
-	}
-	return p.Add(f)
-}
-
-// Hang implements sourcetest.Hanger.
-func (p *platform) Hang(testing.TB) func() {
-	return p.Add(openstacksim.Fault{Kind: openstacksim.FaultHang, Method: "GET", Path: reads})
-}

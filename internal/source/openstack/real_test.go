@@ -74,9 +74,10 @@ func (p *actualServers) Begin(tb testing.TB) func() []string {
 
 // Servers take the real services seconds each, so they pass those clauses that show
 // what the simulator has to be believed in: that a life is read from its actions, when
-// it begins and ends, how what is under way looks, and what a listing leaves out. The
+// it begins and ends, how what is under way looks, what a listing leaves out, and what
+// is gone. The
 // others are about pages, which floating IPs and volumes show.
-var serverClauses = []string{"SC-01", "SC-06", "SC-10", "SC-15", "SC-24", "SC-25"}
+var serverClauses = []string{"SC-01", "SC-06", "SC-10", "SC-15", "SC-24", "SC-25", "SC-31"}
 
 // Each kind passes the clauses that a real cloud can be made to show. What it cannot:
 // it forgets nothing on demand, and its clock is right. The simulator shows those.
@@ -103,7 +104,7 @@ func TestContractOnTheRealServices(t *testing.T) {
 					return p.open(tb, o, nil)
 				},
 				Hooks: []sourcetest.Hook{sourcetest.HookDuring, sourcetest.HookFail, sourcetest.HookHang, sourcetest.HookRepeat, sourcetest.HookPoison,
-					sourcetest.HookList, sourcetest.HookSpoil},
+					sourcetest.HookList, sourcetest.HookSpoil, sourcetest.HookHide},
 				Patience: time.Minute, Poll: 100 * time.Millisecond, Prompt: 5 * time.Second,
 			}
 			if kind == event.Server {

@@ -11,7 +11,7 @@ import (
 
 // Clauses returns the contract.
 func Clauses() []Clause {
-	return slices.Concat(readClauses(), crashClauses(), feedClauses(), errorClauses(), listClauses())
+	return slices.Concat(readClauses(), crashClauses(), feedClauses(), errorClauses(), listClauses(), partClauses(), goneClauses())
 }
 
 func readClauses() []Clause {

@@ -267,36 +267,42 @@ func errorClauses() []Clause {
 			Why:  "A backfill runs beside the reading.",
 			check: func(e *env) {
 				ids := e.changes(2*e.b.PageSize(e) + 1)
-				s := e.open()
-				var wg sync.WaitGroup
-				got := make([]map[string]bool, 4)
-				errs := make([]error, len(got))
-				for i := range got {
-					wg.Go(func() {
-						got[i] = map[string]bool{}
-						var c source.Cursor
-						for range maxPages {
-							p, err := s.Next(e.ctx(), c)
-							if err != nil {
-								errs[i] = err
-								return
-							}
-							for _, it := range p.Items {
-								got[i][it.Event.ID] = true
-							}
-							if c = p.Next; p.CaughtUp {
-								return
-							}
-						}
-					})
-				}
-				wg.Wait()
-				for i := range got {
-					if errs[i] != nil || len(got[i]) != len(ids) {
-						e.Errorf("reader %d: %d of %d events, %v", i, len(got[i]), len(ids), errs[i])
-					}
-				}
+				e.together(e.open(), ids)
 			},
 		},
+	}
+}
+
+// together reads a source from the beginning by several readers at once: each has to
+// get exactly these events.
+func (e *env) together(s source.Source, ids []string) {
+	e.Helper()
+	var wg sync.WaitGroup
+	got := make([]map[string]bool, 4)
+	errs := make([]error, len(got))
+	for i := range got {
+		wg.Go(func() {
+			got[i] = map[string]bool{}
+			var c source.Cursor
+			for range maxPages {
+				p, err := s.Next(e.ctx(), c)
+				if err != nil {
+					errs[i] = err
+					return
+				}
+				for _, it := range p.Items {
+					got[i][it.Event.ID] = true
+				}
+				if c = p.Next; p.CaughtUp {
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	for i := range got {
+		if errs[i] != nil || len(got[i]) != len(ids) {
+			e.Errorf("reader %d: %d of %d events, %v", i, len(got[i]), len(ids), errs[i])
+		}
 	}
 }

@@ -71,6 +71,9 @@ func (e *env) next(s source.Source, c source.Cursor) source.Page {
 	if p.Next == "" || len(p.Next) > source.MaxCursor {
 		e.Errorf("the next cursor has %d bytes: want 1 to %d", len(p.Next), source.MaxCursor)
 	}
+	if len(p.Broken) > 0 && !slices.Contains(e.h.Hooks, HookParts) {
+		e.Errorf("the part %q is broken, and the harness declares no hook %q", p.Broken[0].Part, HookParts)
+	}
 	for _, i := range p.Items {
 		if err := e.h.Type.Check(i); err != nil {
 			e.Errorf("%v", err)

@@ -134,6 +134,10 @@ const (
 	FaultThrottled    FaultKind = "429"
 	FaultInternal     FaultKind = "500"
 	FaultTruncated    FaultKind = "truncated"
+	// The following only a Hider is asked for: a 404 that is no word of the platform's,
+	// as of a gateway in front of it, and an answer that says nothing of what was asked.
+	FaultGateway FaultKind = "gateway"
+	FaultBlank   FaultKind = "blank"
 )
 
 // Faulter fails reads.
@@ -168,6 +172,10 @@ const (
 	// HookList and HookSpoil are for streams that can list.
 	HookList  Hook = "list"
 	HookSpoil Hook = "spoil"
+	// HookHide is for streams that can be asked about one resource, HookParts for feeds
+	// that have parts.
+	HookHide  Hook = "hide"
+	HookParts Hook = "parts"
 )
 
 func implements[T any](b Backend) bool { _, ok := b.(T); return ok }
@@ -183,6 +191,7 @@ func hookRules() map[Hook]hookRule {
 		HookForget: {implements[Forgetter], false}, HookFail: {implements[Faulter], false}, HookHang: {implements[Hanger], false},
 		HookSkew: {implements[Skewer], false}, HookRepeat: {implements[Repeater], true}, HookPoison: {implements[Poisoner], true},
 		HookList: {implements[Keeper], true}, HookSpoil: {implements[Spoiler], true},
+		HookHide: {implements[Hider], true}, HookParts: {implements[Divided], true},
 	}
 }
 
@@ -220,8 +229,10 @@ func RunClause(tb testing.TB, h Harness, c Clause) {
 		}
 		msg := fmt.Sprintf("%s %s was not run: the harness declares no hook %q", c.ID, c.Title, hook)
 		switch {
-		case hook == HookList && os.Getenv(RequireEnv) == "all" && lists(tb, h):
+		case hook == HookList && os.Getenv(RequireEnv) == "all" && is[source.Lister](tb, h):
 			tb.Error(msg + ", although the source can list")
+		case hook == HookHide && os.Getenv(RequireEnv) == "all" && is[source.Confirmer](tb, h):
+			tb.Error(msg + ", although the source can be asked about one resource")
 		case hookRules()[hook].optional:
 			tb.Log(msg)
 		case os.Getenv(RequireEnv) == "all":
@@ -234,10 +245,10 @@ func RunClause(tb testing.TB, h Harness, c Clause) {
 	Check(tb, h, c)
 }
 
-// lists reports whether the source can list.
-func lists(tb testing.TB, h Harness) bool {
+// is reports whether the source can do what T says.
+func is[T any](tb testing.TB, h Harness) bool {
 	e := newEnv(tb, h.withDefaults(), Clause{})
-	_, ok := e.open().(source.Lister)
+	_, ok := e.open().(T)
 	return ok
 }
 

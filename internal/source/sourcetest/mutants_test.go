@@ -10,7 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tollgate-dev/tollgate/internal/reporting/event"
 	"github.com/tollgate-dev/tollgate/internal/source"
+	"github.com/tollgate-dev/tollgate/internal/source/memory"
 	"github.com/tollgate-dev/tollgate/internal/source/memory/memorytest"
 	"github.com/tollgate-dev/tollgate/internal/source/sourcetest"
 )
@@ -29,6 +31,7 @@ type mutant struct {
 	derive func(ctx context.Context, r source.Ref) ([]source.Item, error)
 	seek   func() source.Cursor
 	list   func(ctx context.Context) (source.Snapshot, error)
+	gone   func(ctx context.Context, account, region string, r event.Resource) (bool, error)
 
 	// turn is held by mutants whose defect is no race.
 	turn sync.Mutex
@@ -80,6 +83,19 @@ func (m *mutant) List(ctx context.Context) (source.Snapshot, error) {
 	return m.Source.(source.Lister).List(ctx)
 }
 
+// Gone implements source.Confirmer.
+func (m *mutant) Gone(ctx context.Context, account, region string, r event.Resource) (bool, error) {
+	if m.gone != nil {
+		return m.gone(ctx, account, region, r)
+	}
+	return m.ask(ctx, account, region, r)
+}
+
+// ask asks the healthy source.
+func (m *mutant) ask(ctx context.Context, account, region string, r event.Resource) (bool, error) {
+	return m.Source.(source.Confirmer).Gone(ctx, account, region, r)
+}
+
 // editList changes every good listing.
 func (m *mutant) editList(f func(s *source.Snapshot)) {
 	m.list = func(ctx context.Context) (source.Snapshot, error) {
@@ -102,23 +118,30 @@ func (m *mutant) edit(f func(p *source.Page)) {
 	}
 }
 
-// evaluate runs every clause against sources broken by brk and returns the ids of
-// those that failed, with what they said.
-func evaluate(t *testing.T, brk func(m *mutant)) (failed []string, said string) {
+// evaluate runs every clause of a harness against sources broken by brk and returns the
+// ids of those that failed, with what they said.
+func evaluate(t *testing.T, h sourcetest.Harness, brk func(m *mutant)) (failed []string, said string) {
 	t.Helper()
-	h := memorytest.Harness()
 	h.Patience = 100 * time.Millisecond
 	h.Prompt = 200 * time.Millisecond
 	worlds := sync.Map{}
 	open := h.Open
 	h.Open = func(tb testing.TB, b sourcetest.Backend, o sourcetest.OpenOptions) source.Source {
 		w, _ := worlds.LoadOrStore(b, &world{seen: map[string]bool{}})
-		m := &mutant{Source: open(tb, b, o), b: b.(*memorytest.Backend), w: w.(*world), opts: o}
+		m := &mutant{Source: open(tb, b, o), w: w.(*world), opts: o}
+		if d, ok := b.(*memorytest.Divided); ok {
+			m.b = d.Backend
+		} else {
+			m.b = b.(*memorytest.Backend)
+		}
 		brk(m)
 		return m
 	}
 	var text strings.Builder
 	for _, c := range sourcetest.Clauses() {
+		if !sourcetest.Runnable(h, c) {
+			continue
+		}
 		if rec := record(t, func(tb testing.TB) { sourcetest.Check(tb, h, c) }); rec.failed {
 			failed = append(failed, c.ID)
 			text.WriteString(strings.Join(rec.lines, "\n"))
@@ -132,19 +155,24 @@ func evaluate(t *testing.T, brk func(m *mutant)) (failed []string, said string) 
 func TestMutants(t *testing.T) {
 	t.Parallel()
 	caught := map[string]bool{}
-	for _, d := range append(defects(), listDefects()...) {
-		caught[d.clause] = true
-		t.Run(d.clause+" "+d.what, func(t *testing.T) {
-			t.Parallel()
-			got, said := evaluate(t, d.brk)
-			if !slices.Contains(got, d.clause) {
-				t.Errorf("clauses that failed: %v, want %s among them\n%s", got, d.clause, said)
-			}
-			if d.only && len(got) > 1 {
-				t.Errorf("clauses that failed: %v, want %s only\n%s", got, d.clause, said)
-			}
-		})
+	try := func(h func() sourcetest.Harness, defects []defect) {
+		for _, d := range defects {
+			caught[d.clause] = true
+			t.Run(d.clause+" "+d.what, func(t *testing.T) {
+				t.Parallel()
+				got, said := evaluate(t, h(), d.brk)
+				if !slices.Contains(got, d.clause) {
+					t.Errorf("clauses that failed: %v, want %s among them\n%s", got, d.clause, said)
+				}
+				if d.only && len(got) > 1 {
+					t.Errorf("clauses that failed: %v, want %s only\n%s", got, d.clause, said)
+				}
+			})
+		}
 	}
+	try(memorytest.Harness, slices.Concat(defects(), listDefects()))
+	// What is wrong with parts is seen where there are some.
+	try(memorytest.DividedHarness, slices.Concat(partDefects(), goneDefects()))
 	for _, c := range sourcetest.Clauses() {
 		if !caught[c.ID] {
 			t.Errorf("%s %s: no mutant proves that it can fail", c.ID, c.Title)
@@ -155,8 +183,10 @@ func TestMutants(t *testing.T) {
 // The healthy source passes under the same recording.
 func TestHealthy(t *testing.T) {
 	t.Parallel()
-	if got, said := evaluate(t, func(*mutant) {}); len(got) > 0 {
-		t.Errorf("clauses that failed: %v\n%s", got, said)
+	for _, h := range []sourcetest.Harness{memorytest.Harness(), memorytest.DividedHarness()} {
+		if got, said := evaluate(t, h, func(*mutant) {}); len(got) > 0 {
+			t.Errorf("clauses that failed: %v\n%s", got, said)
+		}
 	}
 }
 
@@ -188,6 +218,34 @@ func TestRequire(t *testing.T) {
 	t.Setenv(sourcetest.RequireEnv, "")
 	if rec := run(); rec.failed || !rec.skipped {
 		t.Errorf("failed %v, skipped %v", rec.failed, rec.skipped)
+	}
+}
+
+// What a source can do has to be tried, and a part that is broken has to be one that
+// the harness knows of.
+func TestUndeclared(t *testing.T) {
+	clause := func(id string) sourcetest.Clause {
+		all := sourcetest.Clauses()
+		return all[slices.IndexFunc(all, func(c sourcetest.Clause) bool { return c.ID == id })]
+	}
+	h := memorytest.Harness()
+	h.Hooks = []sourcetest.Hook{sourcetest.HookList}
+	for _, require := range []string{"", "all"} {
+		t.Setenv(sourcetest.RequireEnv, require)
+		if rec := record(t, func(tb testing.TB) { sourcetest.RunClause(tb, h, clause("SC-31")) }); rec.failed != (require != "") {
+			t.Errorf("required %q, it can be asked about one resource, and nobody does: failed %v", require, rec.failed)
+		}
+	}
+	// A source of two parts of which one is broken, over a platform that has none.
+	h = memorytest.Harness()
+	h.Open = func(tb testing.TB, b sourcetest.Backend, o sourcetest.OpenOptions) source.Source {
+		d := memorytest.NewDivided()
+		d.FailPart(tb, memorytest.Second, sourcetest.FaultInternal, 1, "")
+		return memory.Join(o.Name, sourcetest.Account, memory.Part{Name: memorytest.First, Feed: b.(*memorytest.Backend).Feed}, d.Feeds()[1])
+	}
+	rec := record(t, func(tb testing.TB) { sourcetest.RunClause(tb, h, clause("SC-02")) })
+	if text := strings.Join(rec.lines, "\n"); !rec.failed || !strings.Contains(text, "declares no hook \"parts\"") {
+		t.Errorf("a broken part that the harness does not know of: failed %v\n%s", rec.failed, text)
 	}
 }
 
@@ -244,6 +302,7 @@ func (r *recorder) Skip(...any) {
 }
 
 var (
-	_ source.Source = (*mutant)(nil)
-	_ source.Lister = (*mutant)(nil)
+	_ source.Source    = (*mutant)(nil)
+	_ source.Lister    = (*mutant)(nil)
+	_ source.Confirmer = (*mutant)(nil)
 )

@@ -53,9 +53,10 @@ type Fault struct {
 	Status int
 	// Message is the text of the answer, in the form of the service that is asked;
 	// Name the exception that the network service names, or the key that the
-	// others use.
-	Message, Name string
-	RetryAfter    time.Duration
+	// others use. Body, when set, is the whole answer instead, as of what stands in
+	// front of a service.
+	Message, Name, Body string
+	RetryAfter          time.Duration
 }
 
 // Faults stands in front of a cloud, simulated or real, and lets things go

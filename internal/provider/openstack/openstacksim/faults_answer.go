@@ -87,6 +87,11 @@ func (x *fault) answer(w http.ResponseWriter, r *http.Request) {
 	if x.RetryAfter > 0 {
 		w.Header().Set("Retry-After", fmt.Sprint(int(x.RetryAfter/time.Second)))
 	}
+	if x.Body != "" {
+		w.WriteHeader(x.Status)
+		_, _ = w.Write([]byte(x.Body))
+		return
+	}
 	kinds := map[int]string{400: "badRequest", 401: "unauthorized", 403: "forbidden", 404: "itemNotFound", 409: "conflictingRequest",
 		413: "overLimit", 422: "unprocessableEntity", 429: "overLimit", 503: "serviceUnavailable"}
 	name := x.Name
