@@ -2,7 +2,6 @@ package workflows_test
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -104,7 +103,7 @@ func (w *world) serve() {
 	lookup := func(name string) (provider.Provider, provider.Profile, bool, error) {
 		return driver, memory.Profile(), name == "mem", nil
 	}
-	main := worker.New(w.client, workflows.TaskQueue, worker.Options{})
+	main := worker.New(w.client, workflows.TaskQueue, devservertest.WorkerOptions())
 	registerWatchers(main)
 	main.RegisterWorkflowWithOptions(proxyStub, workflow.RegisterOptions{Name: workflows.TypeProxy})
 	main.RegisterActivity(w.fleet)
@@ -221,15 +220,7 @@ func (w *world) signal(id, name string, arg any) {
 
 func query[T any](w *world, id, name string) T {
 	w.t.Helper()
-	v, err := w.client.QueryWorkflow(w.t.Context(), id, "", name)
-	var out T
-	if err == nil {
-		err = v.Get(&out)
-	}
-	if err != nil {
-		w.t.Fatalf("query %s of %s: %v", name, id, err)
-	}
-	return out
+	return devservertest.Query[T](w.t, w.client, id, name)
 }
 
 func (w *world) fleetStatus(shard int) api.FleetStatus {
@@ -249,17 +240,7 @@ func (w *world) rows(shard int) map[string]api.FleetRow {
 // eventually waits until cond holds.
 func (w *world) eventually(what string, cond func() bool) {
 	w.t.Helper()
-	deadline := time.Now().Add(90 * time.Second)
-	for !cond() {
-		if time.Now().After(deadline) {
-			w.t.Fatalf("%s: not within the time", what)
-		}
-		select {
-		case <-w.t.Context().Done():
-			w.t.Fatal(w.t.Context().Err())
-		case <-time.After(20 * time.Millisecond):
-		}
-	}
+	devservertest.Eventually(w.t, what, cond)
 }
 
 // replay replays the latest run of a workflow, and records it under a name when
@@ -306,13 +287,5 @@ func has(text string, parts ...string) bool {
 // details reads the current details of a workflow as the UI shows them.
 func (w *world) details(id string) string {
 	w.t.Helper()
-	v, err := w.client.QueryWorkflow(w.t.Context(), id, "", "__temporal_workflow_metadata")
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	var m sdkpb.WorkflowMetadata
-	if err := v.Get(&m); err != nil {
-		w.t.Fatal(fmt.Errorf("details of %s: %w", id, err))
-	}
-	return m.GetCurrentDetails()
+	return query[*sdkpb.WorkflowMetadata](w, id, "__temporal_workflow_metadata").GetCurrentDetails()
 }

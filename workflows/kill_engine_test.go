@@ -16,6 +16,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/tollgate-dev/tollgate/activities"
+	"github.com/tollgate-dev/tollgate/internal/devserver/devservertest"
 	"github.com/tollgate-dev/tollgate/internal/historytest"
 	"github.com/tollgate-dev/tollgate/internal/provider"
 	"github.com/tollgate-dev/tollgate/workflows"
@@ -44,7 +45,7 @@ func doomed(address string) error {
 	if err != nil {
 		return err
 	}
-	w := worker.New(c, workflows.TaskQueue, worker.Options{})
+	w := worker.New(c, workflows.TaskQueue, devservertest.WorkerOptions())
 	registerWatchers(w)
 	w.RegisterWorkflowWithOptions(proxyStub, workflow.RegisterOptions{Name: workflows.TypeProxy})
 	w.RegisterActivity(&activities.Fleet{

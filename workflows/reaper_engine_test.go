@@ -14,6 +14,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/tollgate-dev/tollgate/activities"
+	"github.com/tollgate-dev/tollgate/internal/devserver/devservertest"
 	"github.com/tollgate-dev/tollgate/internal/provider"
 	"github.com/tollgate-dev/tollgate/internal/provider/memory"
 	"github.com/tollgate-dev/tollgate/workflows"
@@ -57,7 +58,7 @@ func (w *world) serveReaper() *older {
 		w.t.Fatal(err)
 	}
 	o := &older{Provider: driver}
-	main := worker.New(w.client, workflows.TaskQueue, worker.Options{})
+	main := worker.New(w.client, workflows.TaskQueue, devservertest.WorkerOptions())
 	registerWatchers(main)
 	main.RegisterWorkflowWithOptions(proxyStub, workflow.RegisterOptions{Name: workflows.TypeProxy})
 	main.RegisterActivity(&activities.Sweeps{})

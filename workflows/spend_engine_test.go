@@ -8,7 +8,10 @@ import (
 	"testing"
 	"time"
 
+	"go.temporal.io/sdk/converter"
+
 	"github.com/tollgate-dev/tollgate/activities"
+	"github.com/tollgate-dev/tollgate/internal/historytest"
 	"github.com/tollgate-dev/tollgate/internal/provider"
 	"github.com/tollgate-dev/tollgate/workflows"
 	"github.com/tollgate-dev/tollgate/workflows/api"
@@ -82,9 +85,6 @@ func TestSpendCapOnTheEngine(t *testing.T) {
 	}
 
 	// One of those that were let through ends; one that waits is told.
-	if err := workers[0].Tell(t.Context(), "mem", api.SpendRelease{Instance: request(granted[0]).Instance}); err != nil {
-		t.Fatal(err)
-	}
 	told := func() (n int) {
 		for i := range 40 {
 			if slices.Contains(w.seen(fmt.Sprint("p", i)), "retry") {
@@ -93,13 +93,65 @@ func TestSpendCapOnTheEngine(t *testing.T) {
 		}
 		return n
 	}
-	w.eventually("one is told", func() bool { return told() > 0 })
-	if n := told(); n != 1 {
-		t.Errorf("%d were told of room for one", n)
+	if err := workers[0].Tell(t.Context(), "mem", api.SpendRelease{Instance: request(granted[0]).Instance}); err != nil {
+		t.Fatal(err)
 	}
+	w.eventually("one is told", func() bool { return told() > 0 })
+	more := time.Now()
 	config.SpendCap = most + 2*price
 	w.configure(0, config)
-	w.eventually("two more are told", func() bool { return told() == 3 })
+	w.eventually("two more are told", func() bool { return told() >= 3 })
+	w.wantRoomKept(func(at time.Time) int {
+		if at.Before(more) {
+			return 1
+		}
+		return 3
+	})
+}
+
+// wantRoomKept checks that no more proxies were told than there was room for. The
+// room of one that does not come, and here none does, is kept for half a minute;
+// then the next are told.
+func (w *world) wantRoomKept(room func(at time.Time) int) {
+	w.t.Helper()
+	runs, err := historytest.Runs(w.t.Context(), w.client, workflows.FleetID("mem", 0))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	var at []time.Time // of each proxy that was told, as the fleet sees the time
+	for _, run := range runs {
+		var now time.Time
+		for _, e := range historytest.Fetch(w.t, w.client, workflows.FleetID("mem", 0), run).GetEvents() {
+			if e.GetWorkflowTaskStartedEventAttributes() != nil {
+				now = e.GetEventTime().AsTime()
+			}
+			job := e.GetActivityTaskScheduledEventAttributes()
+			if job.GetActivityType().GetName() != "RetryProxies" {
+				continue
+			}
+			var in activities.RetryProxiesInput
+			if err := converter.GetDefaultDataConverter().FromPayloads(job.GetInput(), &in); err != nil {
+				w.t.Fatal(err)
+			}
+			for range in.Proxies {
+				at = append(at, now)
+			}
+		}
+	}
+	for i, last := range at {
+		kept := 0
+		for _, t := range at[:i+1] {
+			if last.Sub(t) < 30*time.Second {
+				kept++
+			}
+		}
+		if most := room(last); kept > most {
+			w.t.Fatalf("%d were told within half a minute before %s, of room for %d", kept, last, most)
+		}
+	}
+	if len(at) < 3 {
+		w.t.Errorf("%d were told, want 3 or more", len(at))
+	}
 }
 
 // A small fleet with a cap, recorded.

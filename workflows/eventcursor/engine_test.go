@@ -110,7 +110,7 @@ func register(r worker.WorkflowRegistry) {
 // serve starts the workers of a process.
 func (r *rig) serve() (stop func()) {
 	r.t.Helper()
-	main := worker.New(r.client, workflows.TaskQueue, worker.Options{})
+	main := worker.New(r.client, workflows.TaskQueue, devservertest.WorkerOptions())
 	register(main)
 	src := worker.New(r.client, workflows.SourceTaskQueue("cloud"), worker.Options{DisableWorkflowWorker: true})
 	src.RegisterActivity(&activities.Cursors{
@@ -160,25 +160,14 @@ func (r *rig) received() []string {
 	return ids
 }
 
-func (r *rig) status(id string) (s api.Cursor) {
+func (r *rig) status(id string) api.Cursor {
 	r.t.Helper()
-	v, err := r.client.QueryWorkflow(r.t.Context(), id, "", workflows.QueryStatus)
-	if err == nil {
-		err = v.Get(&s)
-	}
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	return s
+	return devservertest.Query[api.Cursor](r.t, r.client, id, workflows.QueryStatus)
 }
 
 func (r *rig) eventually(what string, ok func() bool) {
 	r.t.Helper()
-	for deadline := time.Now().Add(60 * time.Second); !ok(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			r.t.Fatalf("not in time: %s", what)
-		}
-	}
+	devservertest.Eventually(r.t, what, ok)
 }
 
 func (r *rig) update(id, name string, in, out any) {

@@ -93,7 +93,7 @@ func newRig(t *testing.T) *rig {
 		Providers: func(string) []string { return nil }, Shards: func(string) int { return 1 },
 		Temporal: r.client, Converter: converter.GetDefaultDataConverter(), Store: plan.NewStore(),
 	}
-	main := worker.New(r.client, workflows.TaskQueue, worker.Options{})
+	main := worker.New(r.client, workflows.TaskQueue, devservertest.WorkerOptions())
 	register(main)
 	main.RegisterActivity(&activities.Inventories{})
 	src := worker.New(r.client, workflows.SourceTaskQueue("cloud"), worker.Options{DisableWorkflowWorker: true, MaxHeartbeatThrottleInterval: time.Second})
@@ -142,13 +142,8 @@ func (r *rig) run(name string, in api.InventoryInput) api.InventoryResult {
 	if historytest.Recording() {
 		historytest.Record(r.t, r.client, run.GetID(), "", name)
 	}
-	if v, err := r.client.QueryWorkflow(r.t.Context(), run.GetID(), "", workflows.QueryStatus); err != nil {
-		r.t.Error(err)
-	} else {
-		var st api.Inventory
-		if err := v.Get(&st); err != nil || st.Step != api.InventoryDone || st.Status.Outcome != out.Outcome {
-			r.t.Errorf("%s: status %+v, %v", name, st, err)
-		}
+	if st := devservertest.Query[api.Inventory](r.t, r.client, run.GetID(), workflows.QueryStatus); st.Step != api.InventoryDone || st.Status.Outcome != out.Outcome {
+		r.t.Errorf("%s: status %+v", name, st)
 	}
 	return out
 }
@@ -178,7 +173,7 @@ func (r *rig) events() (out []string) {
 func (r *rig) wantEvents(when string, want ...string) {
 	r.t.Helper()
 	slices.Sort(want)
-	deadline := time.Now().Add(30 * time.Second)
+	deadline := time.Now().Add(devservertest.Patience)
 	for {
 		got := r.events()
 		diff := cmp.Diff(got, want)

@@ -61,7 +61,7 @@ func newSite(t *testing.T) *site {
 		},
 	}
 	for _, queue := range []string{workflows.TaskQueue, workflows.ProviderTaskQueue("mem")} {
-		w := worker.New(s.client, queue, worker.Options{})
+		w := worker.New(s.client, queue, devservertest.WorkerOptions())
 		if queue == workflows.TaskQueue {
 			register.All(w)
 			w.RegisterActivityWithOptions(s.report, activity("ReportFleet"))
@@ -96,21 +96,12 @@ func (s *site) start(name string, in api.ProxyInput) client.WorkflowRun {
 
 func (s *site) view(name string) api.Proxy {
 	s.t.Helper()
-	v, err := s.client.QueryWorkflow(s.t.Context(), workflows.ProxyID("default", name), "", workflows.QueryStatus)
-	if err != nil {
-		s.t.Log(s.client.GetWorkflow(s.t.Context(), workflows.ProxyID("default", name), "").Get(s.t.Context(), nil))
-		s.t.Fatal(err)
-	}
-	var p api.Proxy
-	if err := v.Get(&p); err != nil {
-		s.t.Fatal(err)
-	}
-	return p
+	return devservertest.Query[api.Proxy](s.t, s.client, workflows.ProxyID("default", name), workflows.QueryStatus)
 }
 
 func (s *site) until(name, what string, ok func(api.Proxy) bool) api.Proxy {
 	s.t.Helper()
-	deadline := time.Now().Add(time.Minute)
+	deadline := time.Now().Add(devservertest.Patience)
 	for {
 		p := s.view(name)
 		if ok(p) {

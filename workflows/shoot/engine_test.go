@@ -46,7 +46,7 @@ func newEngineRig(t *testing.T) *rig {
 // serve starts the workers of a process.
 func (r *rig) serve() (stop func()) {
 	r.t.Helper()
-	main := worker.New(r.client, workflows.TaskQueue, worker.Options{})
+	main := worker.New(r.client, workflows.TaskQueue, devservertest.WorkerOptions())
 	register(main)
 	src := worker.New(r.client, workflows.SourceTaskQueue("garden"), worker.Options{DisableWorkflowWorker: true})
 	src.RegisterActivity(&activities.Shoots{
@@ -89,17 +89,13 @@ func (r *rig) ask() (s api.ShootRegistration, err error) {
 
 func (r *rig) now() api.ShootRegistration {
 	r.t.Helper()
-	s, err := r.ask()
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	return s
+	return devservertest.Query[api.ShootRegistration](r.t, r.client, id, workflows.QueryStatus)
 }
 
 // eventually waits for a state. A question that is not answered is asked again.
 func (r *rig) eventually(what string, ok func(s api.ShootStatus) bool) {
 	r.t.Helper()
-	for deadline := time.Now().Add(60 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(devservertest.Patience); ; time.Sleep(20 * time.Millisecond) {
 		s, err := r.ask()
 		if err == nil && ok(s.Status) {
 			return
@@ -114,7 +110,7 @@ func (r *rig) eventually(what string, ok func(s api.ShootStatus) bool) {
 // before is so while it is checked again: only the work tells.
 func (r *rig) asleep() {
 	r.t.Helper()
-	for deadline := time.Now().Add(60 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(devservertest.Patience); ; time.Sleep(20 * time.Millisecond) {
 		d, err := r.client.DescribeWorkflow(r.t.Context(), id, "")
 		if err == nil && len(d.RawResponse.GetPendingActivities()) == 0 && d.RawResponse.GetPendingWorkflowTask() == nil {
 			r.eventually("registered", registered)
@@ -131,7 +127,7 @@ func registered(s api.ShootStatus) bool { return s.Phase == api.ShootRegistered 
 // result wants the run complete and returns its result.
 func (r *rig) result(run client.WorkflowRun) (out api.ShootRegistration) {
 	r.t.Helper()
-	ctx, cancel := context.WithTimeout(r.t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(r.t.Context(), devservertest.Patience)
 	defer cancel()
 	if err := run.Get(ctx, &out); err != nil {
 		r.t.Fatal(err)
