@@ -136,6 +136,13 @@ func (b *Backend) onRead(ctx context.Context, part string) error {
 	return err
 }
 
+// Answers reports whether nothing is set to go wrong with reads of a part.
+func (b *Backend) Answers(part string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.faults[""] == nil && b.faults[part] == nil
+}
+
 func (b *Backend) afterRead() {
 	b.mu.Lock()
 	f := b.during
