@@ -103,14 +103,17 @@ func takeFloatingIPs(_ context.Context, r *reading, entries []entry) error {
 	return nil
 }
 
-// getFloatingIP reads a floating IP, nil when there is none.
+// getFloatingIP reads a floating IP, nil when there is none. Who may no longer see it
+// is told in the words of HTTPNotFound, as is who asks a service that no longer knows
+// the word: neither says that it is gone.
+// Source: neutron/pecan_wsgi/hooks/policy_enforcement.py (Zed).
 func (r *reading) getFloatingIP(ctx context.Context, id string) (*floatingIP, error) {
 	c := r.region.Network
 	var doc struct {
 		FloatingIP json.RawMessage `json:"floatingip"`
 	}
 	if _, err := c.Get(ctx, c.ServiceURL("floatingips", id), &doc, &gophercloud.RequestOpts{OkCodes: []int{http.StatusOK}}); err != nil {
-		if cloud.NotThere(err) {
+		if cloud.NotThere(err) && cloud.TypeOf(err) != cloud.TypeNoResource {
 			return nil, nil
 		}
 		return nil, err

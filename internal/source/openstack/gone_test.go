@@ -52,6 +52,22 @@ func TestGone(t *testing.T) {
 	}
 }
 
+// A floating IP that the credential may not see any more is not gone.
+func TestGoneFromSight(t *testing.T) {
+	t.Parallel()
+	p := simulated(t, event.FloatingIP, nil)
+	s := p.open(t, sourcetest.OpenOptions{}, nil)
+	id := p.create(t, nil)
+	for name, want := range map[string]bool{"HTTPNotFound": false, "FloatingIPNotFound": true} {
+		heal := p.Add(openstacksim.Fault{Kind: openstacksim.FaultAnswer, Status: 404, Path: "/" + id, Name: name, Message: "The resource could not be found."})
+		gone, err := s.Gone(t.Context(), sourcetest.Account, "RegionOne", event.Resource{Type: event.FloatingIP, ID: id})
+		if gone != want || (err == nil) != want {
+			t.Errorf("%s: gone %v, %v; want %v", name, gone, err, want)
+		}
+		heal()
+	}
+}
+
 // Servers of a cell that cannot be reached are not gone, also where no list can say
 // which these are.
 func TestGoneOfDownCell(t *testing.T) {
