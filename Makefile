@@ -73,7 +73,7 @@ test: engine ## unit, contract, workflow and replay tests with the race detector
 
 .PHONY: test-e2e
 test-e2e: build tools ## end-to-end tests on the real engine with real processes
-	$(GO) test -race -timeout 40m -count=1 -tags e2e ./tests/e2e/...
+	$(GO) test -race -timeout 40m -count=1 -p 1 -tags e2e ./tests/e2e/... ./internal/devserver/tollgate-dev
 
 # The tests behind a build tag, and the packages that have them: the others of these
 # packages run with "make test".

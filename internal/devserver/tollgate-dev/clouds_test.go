@@ -1,3 +1,5 @@
+//go:build e2e
+
 package main
 
 import (
@@ -106,19 +108,5 @@ func TestWithOpenStackSim(t *testing.T) {
 	second.signal(os.Interrupt)
 	if code := second.ended(); code != 0 {
 		t.Errorf("exit code %d", code)
-	}
-}
-
-func TestWithRefuses(t *testing.T) {
-	t.Parallel()
-	for want, with := range map[string][]string{
-		"--with aws-sim: is unknown: use one of hetzner-sim, kubernetes-sim, openstack-sim": {"aws-sim"},
-		"--with hetzner-sim: is given twice":                                                {"hetzner-sim", "hetzner-sim"},
-	} {
-		o := defaultOptions()
-		o.with = with
-		if err := o.check(); err == nil || err.Error() != want {
-			t.Errorf("%v: %v, want %s", with, err, want)
-		}
 	}
 }
