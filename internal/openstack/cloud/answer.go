@@ -256,6 +256,14 @@ func BadConfig(format string, args ...any) error {
 	return &ConfigError{fmt.Sprintf(format, args...)}
 }
 
+// MissingError is a configured region that the cloud's catalogue does not have
+// enough of, while it has others. It may be mistyped; it may as well be taken out
+// for a while, so that waiting for it makes sense.
+type MissingError struct{ Text string }
+
+// Error implements error.
+func (e *MissingError) Error() string { return e.Text }
+
 // PlaceError is a value that the cloud does not know.
 type PlaceError struct{ Field, Value, Want string }
 

@@ -165,7 +165,7 @@ func (c *Cloud) At(ctx context.Context, name string) (*Region, error) {
 		}
 	}
 	if err := s.missing[name]; err != nil {
-		return nil, err
+		return nil, &MissingError{err.Error()}
 	}
 	r := s.regions[name]
 	if r == nil {

@@ -48,7 +48,7 @@ func TestMissingRegion(t *testing.T) {
 		if r, err := c.At(t.Context(), "one"); err != nil || r.Name != "one" {
 			t.Fatalf("the region that is there: %+v, %v", r, err)
 		}
-		var bad *ConfigError
+		var bad *MissingError
 		if _, err := c.At(t.Context(), "two"); !errors.As(err, &bad) || !strings.Contains(err.Error(), `regions: "two" is not one of the cloud: want one of one`) {
 			t.Fatalf("the region that is missing: %v", err)
 		}
@@ -78,7 +78,8 @@ func TestMissingRegion(t *testing.T) {
 		t.Errorf("the other region: %v", err)
 	}
 	regions.Store([]string{"three"})
-	if _, err := c.logIn(t.Context()); err == nil || !strings.Contains(err.Error(), `"one"`) {
+	var config *ConfigError
+	if _, err := c.logIn(t.Context()); !errors.As(err, &config) || !strings.Contains(err.Error(), `"one"`) {
 		t.Errorf("none of the regions is there: %v, want it to say so", err)
 	}
 }
